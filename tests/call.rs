@@ -2,15 +2,16 @@
 
 use crate::array::Array;
 use crate::row::Arg;
-use flambeau_core::{Device, Generator, Result, ScalarType};
+use flambeau_core::{Device, Result, ScalarType, manual_seed};
 use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::ops::{_to_copy, OPERATORS};
+use flambeau_ops::ops::_to_copy;
+use flambeau_ops::registry;
 use std::sync::{Mutex, PoisonError};
 
 /// The operator of that name.
 pub fn operator(name: &str) -> Option<&'static dyn OperatorInfo> {
-    OPERATORS.iter().copied().find(|op| op.name() == name)
+    registry::find(name).ok()
 }
 
 /// A tensor of `dtype` with the values of `array`.
@@ -79,7 +80,7 @@ static DRAWS: Mutex<()> = Mutex::new(());
 pub fn seeded(op: &dyn OperatorInfo, args: &[Value], seed: u64) -> Result<Vec<Tensor>> {
     let _turn = is_random(op).then(|| DRAWS.lock().unwrap_or_else(PoisonError::into_inner));
     if is_random(op) {
-        Generator::default_cpu().manual_seed(seed);
+        manual_seed(seed);
     }
     for arg in args {
         if let Value::Generator(generator) = arg {

@@ -83,6 +83,7 @@ const FROM: &[(&str, &[&str])] = &[
             "Kernel",
             "Operator",
             "Value",
+            "boxing",
             "factory_keys",
             "observed",
         ],

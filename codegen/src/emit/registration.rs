@@ -1,4 +1,4 @@
-//! The static of an operator: its schema, the kernel behind each key, and the way to call it by value.
+//! The static of an operator: its schema, the kernel behind each key, and the ways to call it by value and from there.
 
 use super::calls;
 use super::kernels::wrapper;
@@ -15,7 +15,7 @@ pub(super) fn emit(operator: &Operator<'_>) -> String {
         .kernels
         .iter()
         .flat_map(|k| k.keys.iter().map(|key| kernel(key, &wrapper(operator, k))).collect::<Vec<_>>())
-        .chain([observed(operator)])
+        .chain([observed(operator), boxing(operator)])
         .collect();
     format!(
         "/// A kernel of `{name}`.\n\
@@ -47,6 +47,18 @@ fn observed(operator: &Operator<'_>) -> String {
         naming::operator_static(&schema.name),
         naming::kernel_type(&schema.name),
         tensors.join(", ")
+    )
+}
+
+/// The function that packs the arguments for kernels that take them in a list.
+fn boxing(operator: &Operator<'_>) -> String {
+    let schema = &operator.schema;
+    let arguments: String =
+        schema.arguments().map(|argument| format!(", {}", calls::name(argument))).collect();
+    format!(
+        "boxing!({}: {}{arguments})",
+        naming::operator_static(&schema.name),
+        naming::kernel_type(&schema.name)
     )
 }
 

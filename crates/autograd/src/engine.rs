@@ -302,13 +302,6 @@ fn bring(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor>
 
 #[cold]
 fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
-    ensure!(
-        grad.device() == info.device,
-        Device,
-        "Function {who} returned an invalid gradient at index {i} - expected device {} but got {}",
-        info.device,
-        grad.device()
-    );
     let summed = sum_to_size(&grad, &info.sizes).map_err(|error| match error.kind() {
         ErrorKind::Shape => Error::new(
             ErrorKind::Autograd,
@@ -321,5 +314,14 @@ fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<
         ),
         _ => error,
     })?;
+    // A number of the host may have met tensors elsewhere.
+    let summed = if summed.dim() == 0 { handle::on_device(&summed, info.device)? } else { summed };
+    ensure!(
+        summed.device() == info.device,
+        Device,
+        "Function {who} returned an invalid gradient at index {i} - expected device {} but got {}",
+        info.device,
+        summed.device()
+    );
     if summed.dtype() == info.dtype { Ok(summed) } else { handle::to_dtype(&summed, info.dtype) }
 }

@@ -44,10 +44,15 @@ pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_chan
 
 pub use crate::graph::gradients::sum_to_size;
 
-use crate::handle::zeros;
+use crate::handle::{self, zeros};
 use crate::variable::as_strided::scatter_strided;
-use flambeau_core::{DimVec, Geometry, Result, Scalar, shape};
+use flambeau_core::{Device, DimVec, Geometry, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
+
+/// The gradient of a copy: where what was copied is.
+pub fn on_device(grad: &Tensor, device: Device) -> Result<Tensor> {
+    handle::on_device(grad, device)
+}
 
 /// `tensor * factor`, or the tensor itself for 1.
 pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {

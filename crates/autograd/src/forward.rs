@@ -1,16 +1,16 @@
 //! Forward mode: tensors that carry a tangent, the derivative along one direction, through every operator.
 //!
-//! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels,
-//! one for each operator with a derivative, are generated from `derivatives.yaml`: they pack the arguments in a list and go
-//! through `out_of_place` or `in_place`, which run the operator below and then find the tangents of its results in one of four ways.
-//! Operators without such a kernel are made of others, or have no derivative.
+//! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels take
+//! their arguments in a list: one rule for each operator with a derivative, generated from `derivatives.yaml`, which goes
+//! through `out_of_place` or `in_place`; these run the operator below and then find the tangents of its results in one of four ways.
+//! Operators without a rule are made of others, or have no derivative.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `call` | a call under way, with the tangents among its arguments |
 //! | `ways` | from tangents of arguments to tangents of results |
 //! | `out_of_place`, `in_place` | kernels of operators that make their results, and of those that write |
-//! | `generated` | the kernels |
+//! | `rule`, `generated` | the rules |
 //!
 //! Tangents are computed by ordinary recorded calls with `ForwardGrad` left out, so backward passes go through them; and what
 //! nodes save carries its tangent, so a backward pass inside a level gives gradients with tangents.
@@ -19,13 +19,14 @@ mod call;
 mod generated;
 mod in_place;
 mod out_of_place;
+mod rule;
 mod ways;
 
 pub use crate::graph::dual_level::{DualLevel, dual_level, is_dual_level_open};
 
 pub(crate) use call::{Call, Sum, Way};
-pub(crate) use in_place::{copy_, in_place, overwritten, refused, set, view_in_place};
-pub(crate) use out_of_place::{call, list, results2, results3, results4, tensor};
+pub(crate) use in_place::set;
+pub(crate) use rule::{Rule, rule};
 
 use crate::variable::tangents::{below, is_dual, put, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
@@ -54,7 +55,7 @@ pub fn transposed(
     inputs: &[usize],
     given: &[Value],
 ) -> Result<Vec<Value>> {
-    call(operator, Way::Transposed, inputs, given)
+    out_of_place::call(operator, Way::Transposed, inputs, given)
 }
 
 /// Another handle on `primal` that carries `tangent` until the level is closed. It shares the elements of both.

@@ -64,3 +64,11 @@ pub(crate) fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     ops::copy_(&made, tensor, false)?;
     Ok(made)
 }
+
+/// `tensor` on `device`: itself if it is there.
+pub(crate) fn on_device(tensor: &Tensor, device: Device) -> Result<Tensor> {
+    if tensor.device() == device {
+        return Ok(tensor.clone());
+    }
+    ops::_to_copy(tensor, None, None, Some(device), None, false, None)
+}

@@ -30,7 +30,7 @@ pub use table::SortBy;
 use crate::graph::node;
 use flambeau_core::Result;
 use flambeau_core::profiler::{self, Recording};
-use flambeau_ops::ops::OPERATORS;
+use flambeau_ops::registry::operators;
 use std::borrow::Cow;
 
 /// A profiler that runs, until it is stopped or dropped.
@@ -47,7 +47,7 @@ impl Profiler {
     pub fn start(options: Options) -> Result<Self> {
         profiler::set_node_counter(node::recorded_on_this_thread);
         profiler::start(options)?;
-        OPERATORS.iter().for_each(|operator| operator.set_observed(true));
+        operators().for_each(|operator| operator.set_observed(true));
         Ok(Profiler { running: true })
     }
 
@@ -59,7 +59,7 @@ impl Profiler {
     fn end(&mut self) -> Profile {
         self.running = false;
         // Before the session ends, after which another profiler may switch them on.
-        OPERATORS.iter().for_each(|operator| operator.set_observed(false));
+        operators().for_each(|operator| operator.set_observed(false));
         Profile { recording: profiler::stop() }
     }
 }

@@ -359,16 +359,10 @@ pub fn optional_gradients<const N: usize>(
     Ok(grads)
 }
 
-/// Registers a kernel at link time: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
+/// Registers a kernel of an operator of the library: `register!(MUL_TENSOR, Autograd, mul_tensor)`.
 macro_rules! register {
     ($operator:ident, $key:ident, $kernel:ident) => {
-        inventory::submit! {
-            flambeau_ops::dispatch::Registration::new(
-                &flambeau_ops::ops::$operator,
-                flambeau_core::DispatchKey::$key,
-                $kernel,
-            )
-        }
+        flambeau_ops::dispatch::register!(flambeau_ops::ops::$operator, $key, $kernel);
     };
 }
 pub(crate) use register;

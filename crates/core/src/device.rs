@@ -1,6 +1,6 @@
 //! Where a tensor's elements live.
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, backend};
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,8 +26,25 @@ impl DeviceType {
     /// How many kinds there are; they number from 0.
     pub const COUNT: usize = 6;
 
-    /// The name as written in `"cuda:1"`.
-    pub const fn name(self) -> &'static str {
+    /// Every kind.
+    pub const ALL: [DeviceType; DeviceType::COUNT] = [
+        DeviceType::Cpu,
+        DeviceType::Cuda,
+        DeviceType::Meta,
+        DeviceType::PrivateUse1,
+        DeviceType::PrivateUse2,
+        DeviceType::PrivateUse3,
+    ];
+
+    /// The name as written in `"cuda:1"`: what the crate that [brings](crate::backend::Backend) a device calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceType::Cpu | DeviceType::Meta => self.own_name(),
+            _ => backend::name(self).unwrap_or(self.own_name()),
+        }
+    }
+
+    const fn own_name(self) -> &'static str {
         match self {
             DeviceType::Cpu => "cpu",
             DeviceType::Cuda => "cuda",
@@ -114,15 +131,7 @@ impl FromStr for Device {
             let message = format!("expected a device such as \"cpu\" or \"cuda:0\" but got {text:?}");
             Error::new(ErrorKind::Device, message)
         };
-        let kinds = [
-            DeviceType::Cpu,
-            DeviceType::Cuda,
-            DeviceType::Meta,
-            DeviceType::PrivateUse1,
-            DeviceType::PrivateUse2,
-            DeviceType::PrivateUse3,
-        ];
-        let kind = kinds.into_iter().find(|k| k.name() == name).ok_or_else(fault)?;
+        let kind = DeviceType::ALL.into_iter().find(|k| k.name() == name).ok_or_else(fault)?;
         match index {
             None => Ok(Device::new(kind, None)),
             Some(i) => match i.parse::<u8>() {

@@ -30,14 +30,6 @@ keys! {
     PrivateUse2,
     /// A third one.
     PrivateUse3,
-    /// Sparse tensors on the host.
-    SparseCpu,
-    /// Sparse tensors on a GPU.
-    SparseCuda,
-    /// Quantized tensors on the host.
-    QuantizedCpu,
-    /// Quantized tensors on a GPU.
-    QuantizedCuda,
     /// Chooses a backend where no tensor argument does.
     BackendSelect,
     /// Tensor subclasses of a Python front end, below autograd.
@@ -46,20 +38,30 @@ keys! {
     ADInplaceOrView,
     /// Records history.
     Autograd,
-    /// History for backends that bring their own.
-    AutogradPrivateUse1,
     /// Carries tangents along. No tensor has it: an open dual level puts it in force for its thread.
     ForwardGrad,
     /// Automatic choice of precision.
     Autocast,
+    /// Coordinates and values.
+    Sparse,
+    /// Compressed rows, columns or blocks.
+    SparseCompressed,
+    /// Integers with a scale.
+    Quantized,
+    /// A layout from another crate.
+    ExtensionLayout,
     /// Vectorising transform, reserved.
     Batched,
+    /// A mode of a front end that sees every call as it was made.
+    FunctionMode,
     /// Records the call while a profiler runs. Every call carries it, and operators skip it until then.
     Profiler,
     /// Alias: a kernel for every backend, made of differentiable operators; needs no derivative.
     CompositeImplicitAutograd,
     /// Alias: a kernel for every backend, below autograd; has a derivative of its own.
     CompositeExplicitAutograd,
+    /// Alias: the function that packs arguments in a list, for kernels of any key that take them so.
+    Boxing,
 }
 
 impl DispatchKey {
@@ -76,6 +78,17 @@ impl DispatchKey {
             DeviceType::PrivateUse2 => DispatchKey::PrivateUse2,
             DeviceType::PrivateUse3 => DispatchKey::PrivateUse3,
         }
+    }
+
+    /// Whether it names a layout: a tensor that has it is nothing that other kernels could read.
+    pub const fn is_layout(self) -> bool {
+        matches!(
+            self,
+            DispatchKey::Sparse
+                | DispatchKey::SparseCompressed
+                | DispatchKey::Quantized
+                | DispatchKey::ExtensionLayout
+        )
     }
 
     /// Whether it names a backend, rather than something that happens above one.

@@ -1,7 +1,7 @@
 //! Random numbers by counter: the n-th number depends on the seed and on n alone, so it is the same for every thread count.
 
-use crate::fork::{HeldAcross, Hooks};
-use crate::{Result, ensure};
+use crate::fork::{Forking, HeldAcross, Hooks};
+use crate::{Device, Result, backend, ensure};
 use std::sync::{Arc, LazyLock};
 
 /// Seed and position of a [`Generator`]: what a checkpoint keeps.
@@ -22,24 +22,57 @@ pub struct GeneratorState {
 /// assert_eq!(a.reserve(4).block(0), b.reserve(4).block(0));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Generator(Arc<HeldAcross<GeneratorState>>);
+pub struct Generator {
+    state: Arc<HeldAcross<GeneratorState>>,
+    device: Device,
+}
 
 impl Generator {
-    /// A stream that begins at `seed`.
+    /// A stream that begins at `seed`, for operators on the host.
     pub fn new(seed: u64) -> Self {
-        Generator(Arc::new(HeldAcross::new(GeneratorState { seed, offset: 0 })))
+        Self::on(Device::CPU, seed)
     }
 
-    /// The one that operators use when none is given.
+    /// The same for operators on `device`. One seed gives one sequence on every device.
+    pub fn on(device: Device, seed: u64) -> Self {
+        Generator { state: Arc::new(HeldAcross::new(GeneratorState { seed, offset: 0 })), device }
+    }
+
+    /// The device that it is for.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The one that operators on `device` use when none is given.
+    ///
+    /// # Errors
+    /// `Device` where there is no device of that number.
+    ///
+    /// ```
+    /// use flambeau_core::{Device, Generator};
+    /// assert_eq!(Generator::default_of(Device::CPU)?.state(), Generator::default_cpu().state());
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    pub fn default_of(device: Device) -> Result<&'static Generator> {
+        let host = Self::default_cpu();
+        if device.is_cpu() {
+            return Ok(host);
+        }
+        let device = backend::resolve(device)?;
+        let mut others = OTHERS.lock();
+        if let Some(found) = others.iter().find(|generator| generator.device == device) {
+            return Ok(found);
+        }
+        // One for each device there is, for as long as the process lives.
+        let made: &Generator = Box::leak(Box::new(Self::on(device, host.state().seed)));
+        others.push(made);
+        Ok(made)
+    }
+
+    /// The one that operators on the host use when none is given.
     pub fn default_cpu() -> &'static Generator {
-        /// Another thread may be drawing from it when this one forks.
-        static AT_FORK: Hooks = Hooks::new(
-            |forking| DEFAULT.0.hold(forking, |_| ()),
-            |forking| DEFAULT.0.release(forking, |_| ()),
-            |forking| DEFAULT.0.release(forking, |_| ()),
-        );
         static DEFAULT: LazyLock<Generator> = LazyLock::new(|| {
-            AT_FORK.register();
+            DEFAULTS_AT_FORK.register();
             Generator::new(DEFAULT_SEED)
         });
         &DEFAULT
@@ -47,22 +80,22 @@ impl Generator {
 
     /// Starts the stream of `seed` from its beginning.
     pub fn manual_seed(&self, seed: u64) {
-        *self.0.lock() = GeneratorState { seed, offset: 0 };
+        *self.state.lock() = GeneratorState { seed, offset: 0 };
     }
 
     /// Where the stream stands.
     pub fn state(&self) -> GeneratorState {
-        *self.0.lock()
+        *self.state.lock()
     }
 
     /// Puts the stream where another stood.
     pub fn set_state(&self, state: GeneratorState) {
-        *self.0.lock() = state;
+        *self.state.lock() = state;
     }
 
     /// Takes the next `blocks` blocks of the stream for the caller alone.
     pub fn reserve(&self, blocks: u64) -> Philox {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let start = state.offset;
         state.offset = start.wrapping_add(blocks);
         Philox { seed: state.seed, start }
@@ -81,9 +114,28 @@ impl Generator {
 /// PyTorch's default seed.
 const DEFAULT_SEED: u64 = 67_280_421_310_721;
 
-/// Seeds the generator that operators use when none is given. PyTorch's `torch.manual_seed`.
+/// The default generators of other devices than the host, since they were first asked for.
+static OTHERS: HeldAcross<Vec<&'static Generator>> = HeldAcross::new(Vec::new());
+
+/// Another thread may be drawing from a default generator when this one forks.
+static DEFAULTS_AT_FORK: Hooks = Hooks::new(
+    |forking| {
+        OTHERS.hold(forking, |others| others.iter().for_each(|other| other.state.hold(forking, |_| ())));
+        Generator::default_cpu().state.hold(forking, |_| ());
+    },
+    release_defaults,
+    release_defaults,
+);
+
+fn release_defaults(forking: &Forking) {
+    Generator::default_cpu().state.release(forking, |_| ());
+    OTHERS.release(forking, |others| others.iter().for_each(|other| other.state.release(forking, |_| ())));
+}
+
+/// Seeds the generators that operators use when none is given, those of all devices. PyTorch's `torch.manual_seed`.
 pub fn manual_seed(seed: u64) {
     Generator::default_cpu().manual_seed(seed);
+    OTHERS.lock().iter().for_each(|generator| generator.manual_seed(seed));
 }
 
 /// A reserved stretch of a stream: any of its numbers can be computed alone, in any order, on any thread.

@@ -3,8 +3,10 @@
 
 pub mod allocator;
 pub mod autograd_meta;
+pub mod backend;
 mod barrier;
 pub mod blocking;
+mod data_ptr;
 pub mod device;
 pub mod dispatch_key;
 pub mod error;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "replaces the bytes under the exclusive lock, and takes foreign memory over")]
 
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
+use crate::backend::{self, DeviceGuard};
 use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget, WeakIntrusivePtr};
 use crate::storage_guards::{DeviceGuards, StorageGuards};
 use crate::storage_lock::{Access, StorageLock};
@@ -20,7 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 enum Source {
     Allocator(&'static dyn Allocator),
     Foreign,
-    Meta,
+    /// There are no bytes.
+    Nothing,
 }
 
 /// What a [`Storage`] owns.
@@ -50,7 +52,11 @@ unsafe impl Sync for StorageImpl {}
 impl StorageImpl {
     #[inline(always)]
     fn new(data: DataPtr, nbytes: usize, device: Device, source: Source, read_only: bool) -> Self {
-        let is_host = device.is_cpu() || matches!(source, Source::Allocator(by) if by.is_host_accessible());
+        let is_host = match source {
+            Source::Allocator(by) => device.is_cpu() || by.is_host_accessible(),
+            Source::Foreign => device.is_cpu(),
+            Source::Nothing => false,
+        };
         StorageImpl {
             lock: if is_host { StorageLock::new() } else { StorageLock::not_host() },
             version: AtomicU32::new(0),
@@ -178,9 +184,15 @@ impl Storage {
     #[inline(never)]
     fn of_device(nbytes: usize, device: Device) -> Result<Self> {
         if device.is_meta() {
-            return Ok(Self::wrap(DataPtr::null(), nbytes, device, Source::Meta, false));
+            return Ok(Self::wrap(DataPtr::null(), nbytes, device, Source::Nothing, false));
         }
+        let device = backend::resolve(device)?;
         Self::with_allocator(nbytes, device, allocator_for(device.device_type())?)
+    }
+
+    /// No bytes at all, of a layout that keeps its elements elsewhere: guards of the host refuse it on every device.
+    pub fn without_bytes(device: Device) -> Self {
+        Self::wrap(DataPtr::null(), 0, device, Source::Nothing, false)
     }
 
     /// The same, all zero.
@@ -191,6 +203,8 @@ impl Storage {
         if device.is_meta() {
             return Self::new(nbytes, device);
         }
+        let device = backend::resolve(device)?;
+        let _current = DeviceGuard::new(device)?;
         let allocator = allocator_for(device.device_type())?;
         let data = allocator.allocate_zeroed(nbytes)?;
         Self::allocated(data, nbytes, device, allocator)
@@ -202,7 +216,7 @@ impl Storage {
     /// The allocator's.
     #[inline]
     pub fn with_allocator(nbytes: usize, device: Device, allocator: &'static dyn Allocator) -> Result<Self> {
-        let data = allocator.allocate(nbytes)?;
+        let data = allocate(allocator, device, nbytes)?;
         Self::allocated(data, nbytes, device, allocator)
     }
 
@@ -275,6 +289,55 @@ impl Storage {
         Storage(IntrusivePtr::new_with(|| StorageImpl::new(data, nbytes, device, source, read_only)))
     }
 
+    /// Copies `nbytes` bytes that begin at `from.1` to those that begin at `to.1`, whichever devices they are on, and waits until they
+    /// are there. Counts as a write.
+    ///
+    /// # Errors
+    /// - `InvalidArgument` where one has fewer bytes, or both are the same storage.
+    /// - `Device` where bytes do not go from one device to the other; what the devices report.
+    /// - `Aliasing` for read-only memory, `Busy` if an accessor of this thread is in the way.
+    ///
+    /// ```
+    /// use flambeau_core::{Device, storage::Storage};
+    /// let (a, b) = (Storage::from_bytes(b"torch")?, Storage::from_bytes(b"porch")?);
+    /// Storage::copy_range((&a, 0), (&b, 0), 1)?;
+    /// assert_eq!((a.version(), b.version()), (0, 1));
+    /// assert!(Storage::copy_range((&a, 3), (&b, 0), 3).is_err());
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    pub fn copy_range(from: (&Storage, usize), to: (&Storage, usize), nbytes: usize) -> Result<()> {
+        ensure!(!Self::ptr_eq(from.0, to.0), InvalidArgument, "expected two storages but got one");
+        let wanted = [(from.0, Access::Read), (to.0, Access::Write)];
+        let _guards = DeviceGuards::acquire(&wanted)?;
+        for (storage, start) in [from, to] {
+            ensure!(
+                start.checked_add(nbytes).is_some_and(|end| end <= storage.nbytes()),
+                InvalidArgument,
+                "expected {nbytes} bytes from byte {start} on but there are {} bytes",
+                storage.nbytes()
+            );
+        }
+        let (source, target) = (from.0.data_ptr().wrapping_add(from.1), to.0.data_ptr().wrapping_add(to.1));
+        if from.0.is_host() && to.0.is_host() {
+            // SAFETY: both are live and that long, distinct, and guarded.
+            unsafe { std::ptr::copy_nonoverlapping(source, target, nbytes) };
+            return Ok(());
+        }
+        // SAFETY: `copy` (valid), (quiet): as above.
+        unsafe { backend::copy((from.0.device(), source), (to.0.device(), target), nbytes) }
+    }
+
+    /// A copy of all bytes on `device`.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new) and [`copy_range`](Self::copy_range).
+    pub fn copied_to(&self, device: Device) -> Result<Self> {
+        let nbytes = self.nbytes();
+        let copy = Self::new(nbytes, device)?;
+        Self::copy_range((self, 0), (&copy, 0), nbytes)?;
+        Ok(copy)
+    }
+
     /// Whether both share the same bytes.
     #[inline]
     pub fn ptr_eq(a: &Self, b: &Self) -> bool {
@@ -315,7 +378,7 @@ impl Storage {
         }
         match self.source {
             Source::Allocator(allocator) => self.reallocate(nbytes, allocator)?,
-            Source::Meta => {}
+            Source::Nothing => {}
             Source::Foreign => bail!(Internal, "foreign memory cannot grow"),
         }
         self.nbytes.store(nbytes, Relaxed);
@@ -369,7 +432,7 @@ impl Storage {
 
     /// Replaces the bytes. The caller holds the exclusive lock.
     fn reallocate(&self, nbytes: usize, allocator: &'static dyn Allocator) -> Result<()> {
-        let data = allocator.allocate(nbytes)?;
+        let data = allocate(allocator, self.device, nbytes)?;
         ensure_enough(&data, nbytes)?;
         // SAFETY: `copy` (valid): both are live, distinct, and that long; (quiet): one is fresh and the other locked.
         unsafe { allocator.copy(self.data_ptr(), data.as_ptr(), nbytes.min(self.nbytes()))? };
@@ -382,6 +445,15 @@ impl Storage {
         self.address.store(data.as_ptr(), Relaxed);
         // SAFETY: invariant 1: the caller holds the exclusive lock.
         drop(std::mem::replace(unsafe { &mut *self.data.get() }, data));
+    }
+}
+
+/// On the device that is meant, where there are several of a kind.
+#[inline]
+fn allocate(allocator: &dyn Allocator, device: Device, nbytes: usize) -> Result<DataPtr> {
+    match device.index() {
+        None => allocator.allocate(nbytes),
+        Some(index) => allocator.allocate_on(index, nbytes),
     }
 }
 

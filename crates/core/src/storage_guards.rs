@@ -9,7 +9,7 @@ mod set;
 
 use crate::storage::{Storage, StorageImpl};
 use crate::storage_lock::{Access, StorageLock};
-use crate::{Error, ErrorKind, Result, StridedView, bail, blocking, ensure, fork};
+use crate::{Error, ErrorKind, Result, StridedView, bail, ensure, fork};
 use set::Set;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -60,13 +60,25 @@ fn ensure_writable(storage: &StorageImpl) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn lock_contended(storage: &StorageImpl, access: Access) -> Result<()> {
-    ensure!(
-        storage.lock.is_host(),
-        Device,
-        "expected elements that the host may touch but got a tensor on {}",
-        storage.device()
-    );
+    if !storage.lock.is_host() {
+        return Err(not_host(storage));
+    }
     wait(storage, access, StorageLock::lock)
+}
+
+#[cold]
+fn not_host(storage: &StorageImpl) -> Error {
+    let device = storage.device();
+    match device.is_cpu() {
+        true => Error::new(
+            ErrorKind::NotImplemented,
+            "expected strided elements but got a tensor whose layout keeps them elsewhere",
+        ),
+        false => Error::new(
+            ErrorKind::Device,
+            format!("expected elements that the host may touch but got a tensor on {device}"),
+        ),
+    }
 }
 
 /// Takes one lock by `lock`, which waits until a deadline, if there is one.
@@ -88,7 +100,7 @@ fn wait(
         () => None,
     };
     let deadline = patience.map(|patience| Instant::now() + patience);
-    if blocking::waiting(|| lock(&storage.lock, access, deadline)) == Some(true) {
+    if lock(&storage.lock, access, deadline) {
         return Ok(());
     }
     Err(busy(if patience == Some(PATIENCE) {

@@ -7,6 +7,7 @@
 //! A waiting writer never holds readers up, so that a thread may read what it already reads; a stream of readers can
 //! therefore delay a writer for as long as it lasts. Waiters spin, then yield, then sleep.
 
+use crate::blocking;
 use crate::sync::{AtomicU32, Ordering};
 use bias::{Attempt, Bias};
 use std::time::Instant;
@@ -122,7 +123,8 @@ impl StorageLock {
 
     #[cold]
     fn wait<const BARRED: u32>(&self, access: Access, deadline: Option<Instant>) -> bool {
-        self.bias.revoke() && (self.spin::<BARRED>(access) || self.sleep::<BARRED>(access, deadline))
+        let wait = || self.spin::<BARRED>(access) || self.sleep::<BARRED>(access, deadline);
+        self.bias.revoke() && blocking::waiting(wait) == Some(true)
     }
 
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.

@@ -4,7 +4,7 @@
 //!
 //! 1. Every size is at least 0, every stride at least 0, the product of the sizes is `numel`, below 2^63, and there are
 //!    [`MAX_DIMS`] dimensions at most.
-//! 2. Unless `numel` is 0, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
+//! 2. Unless `numel` is 0, or the layout is not strided, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
 //!    grow but never shrink, so what was inside stays inside.
 //! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
 //!    operator (`resize_`, `t_`) puts another in its place, which happens under the storage's exclusive lock.
@@ -16,8 +16,8 @@ use crate::intrusive_ptr::{IntrusivePtr, IntrusiveTarget};
 use crate::sizes_and_strides::{INLINE_DIMS, MAX_DIMS};
 use crate::storage_guards::Exclusive;
 use crate::{
-    AutogradMeta, AutogradMetaBox, Device, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
-    SizesAndStrides, Storage, ensure, shape,
+    AutogradMeta, AutogradMetaBox, Device, DimVec, DispatchKey, DispatchKeySet, Layout, Result, ScalarType,
+    SizesAndStrides, Storage, backend, ensure, shape,
 };
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
@@ -226,11 +226,34 @@ pub struct TensorImpl {
     wrapped_number: bool,
     replacements: OnceCell<Box<Replacements>>,
     autograd_meta: OnceCell<AutogradMetaBox>,
-    extension: OnceCell<Box<dyn Any + Send + Sync>>,
+    attached: OnceCell<Box<Attached>>,
     python_object: AtomicPtr<()>,
 }
 
 impl IntrusiveTarget for TensorImpl {}
+
+/// What others than autograd put on a tensor, each once.
+#[derive(Default)]
+struct Attached {
+    layout: OnceCell<Box<dyn Any + Send + Sync>>,
+    front_end: OnceCell<Box<dyn Any + Send + Sync>>,
+}
+
+/// A tensor that is not strided elements of one storage: what [`TensorImpl::of_parts`] makes it of.
+pub struct Parts {
+    /// How its elements are stored.
+    pub layout: Layout,
+    /// Where.
+    pub device: Device,
+    /// The type of its elements.
+    pub dtype: ScalarType,
+    /// As if it were strided.
+    pub sizes: DimVec,
+    /// The keys of its layout, by which kernels are chosen above the device's.
+    pub keys: DispatchKeySet,
+    /// Indices and values, blocks and scales: what the layout's kernels find its elements by.
+    pub elements: Box<dyn Any + Send + Sync>,
+}
 
 impl TensorImpl {
     /// A tensor that looks at `storage` with `geometry`.
@@ -251,6 +274,41 @@ impl TensorImpl {
         );
         let device = storage.device();
         Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
+    }
+
+    /// A tensor of another layout, without elements of its own: guards refuse its storage, and calls go to the kernels of its keys.
+    ///
+    /// # Errors
+    /// `Shape` for negative sizes and more than [`MAX_DIMS`], `Overflow` for too many elements.
+    ///
+    /// ```
+    /// use flambeau_core::tensor_impl::Parts;
+    /// use flambeau_core::{Device, DispatchKey, Layout, ScalarType, TensorImpl};
+    ///
+    /// let sparse = TensorImpl::of_parts(Parts {
+    ///     layout: Layout::Sparse,
+    ///     device: Device::CPU,
+    ///     dtype: ScalarType::F32,
+    ///     sizes: [1000, 1000].as_slice().into(),
+    ///     keys: DispatchKey::Sparse.into(),
+    ///     elements: Box::new((vec![[3, 5]], vec![1.5f32])),
+    /// })?;
+    /// assert_eq!((sparse.geometry().numel(), sparse.storage().nbytes()), (1_000_000, 0));
+    /// assert!(sparse.extension().is_some_and(|elements| elements.is::<(Vec<[i32; 2]>, Vec<f32>)>()));
+    /// # Ok::<(), flambeau_core::Error>(())
+    /// ```
+    pub fn of_parts(parts: Parts) -> Result<IntrusivePtr<TensorImpl>> {
+        let geometry = Geometry::contiguous(&parts.sizes)?;
+        let storage = Storage::without_bytes(backend::resolve(parts.device)?);
+        let device = storage.device();
+        let mut made = Self::build(storage, device, |place| *place = geometry, parts.dtype, false);
+        made.add_keys(parts.keys);
+        made.set_extension(parts.elements)?;
+        match IntrusivePtr::get_mut(&mut made) {
+            Some(made) => made.layout = parts.layout,
+            None => crate::bail!(Internal, "a new tensor has another owner"),
+        }
+        Ok(made)
     }
 
     /// The same storage with other sizes, strides and offset; made in its place.
@@ -355,6 +413,7 @@ impl TensorImpl {
     #[inline]
     pub fn empty(geometry: Geometry, dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
         let storage = Storage::new(geometry.nbytes(dtype)?, device)?;
+        let device = storage.device();
         Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
     }
 
@@ -368,6 +427,9 @@ impl TensorImpl {
         dtype: ScalarType,
         device: Device,
     ) -> Result<IntrusivePtr<TensorImpl>> {
+        if !device.is_cpu() {
+            return Self::empty_elsewhere(sizes, dtype, device);
+        }
         let numel = shape::numel(sizes)?;
         let storage = Storage::new(contiguous_nbytes(numel, dtype)?, device)?;
         if sizes.len() > INLINE_DIMS {
@@ -376,6 +438,14 @@ impl TensorImpl {
         // Nothing can unwind from here on, which leaves what is being made in registers.
         let geometry = |place: &mut Geometry| place.set_contiguous(sizes, 0, numel);
         Ok(Self::build(storage, device, geometry, dtype, false))
+    }
+
+    /// The same on a device that may be known by its number only when there is a storage.
+    #[cold]
+    #[inline(never)]
+    fn empty_elsewhere(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
+        let nbytes = contiguous_nbytes(shape::numel(sizes)?, dtype)?;
+        Self::of_many_dims(Storage::new(nbytes, device)?, sizes, dtype)
     }
 
     #[cold]
@@ -414,7 +484,7 @@ impl TensorImpl {
                 (&raw mut (*place).wrapped_number).write(wrapped_number);
                 (&raw mut (*place).replacements).write(OnceCell::new());
                 (&raw mut (*place).autograd_meta).write(OnceCell::new());
-                (&raw mut (*place).extension).write(OnceCell::new());
+                (&raw mut (*place).attached).write(OnceCell::new());
                 (&raw mut (*place).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
                 // Does not compile unless all fields are here.
                 let TensorImpl {
@@ -427,7 +497,7 @@ impl TensorImpl {
                     wrapped_number: _,
                     replacements: _,
                     autograd_meta: _,
-                    extension: _,
+                    attached: _,
                     python_object: _,
                 } = &*place;
             }
@@ -561,17 +631,33 @@ impl TensorImpl {
         *self.key_set.get_mut() |= keys.bits();
     }
 
-    /// What a layout or a front end attached: sparse indices and values, a quantizer, a Python object.
+    /// What its layout finds its elements by: sparse indices and values, a quantizer.
     pub fn extension(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.extension.get().map(|extension| &**extension)
+        self.attached.get()?.layout.get().map(|extension| &**extension)
     }
 
-    /// Attaches an extension, once.
+    /// Attaches that, once.
     ///
     /// # Errors
-    /// `Internal` where there is one already.
+    /// `Internal` where there is something already.
     pub fn set_extension(&self, extension: Box<dyn Any + Send + Sync>) -> Result<()> {
-        ensure!(self.extension.set(extension).is_ok(), Internal, "this tensor has an extension already");
+        let place = &self.attached.get_or_init(Box::default).layout;
+        ensure!(place.set(extension).is_ok(), Internal, "this tensor has an extension already");
+        Ok(())
+    }
+
+    /// What a front end keeps with the tensor, apart from its [object](Self::python_object).
+    pub fn front_end(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.attached.get()?.front_end.get().map(|kept| &**kept)
+    }
+
+    /// Keeps that, once.
+    ///
+    /// # Errors
+    /// `Internal` where there is something already.
+    pub fn set_front_end(&self, kept: Box<dyn Any + Send + Sync>) -> Result<()> {
+        let place = &self.attached.get_or_init(Box::default).front_end;
+        ensure!(place.set(kept).is_ok(), Internal, "a front end keeps something with this tensor already");
         Ok(())
     }
 

@@ -17,12 +17,14 @@
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`profiler`] | what took how long, and how much memory |
+//! | [`dispatch`], [`cpu_fallback`] | what crates that bring operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
 
 pub use flambeau_autograd as autograd;
 pub use flambeau_core as core;
 pub use flambeau_nn as nn;
 pub use flambeau_ops::ops;
+pub use flambeau_ops::{cpu_fallback, dispatch};
 
 pub use flambeau_autograd::profiler;
 pub use flambeau_autograd::{Autograd, enable_grad, inference_mode, no_grad};

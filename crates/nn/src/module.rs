@@ -2,7 +2,7 @@
 
 use crate::visit::{Kind, Mode, Visitor, VisitorMut};
 use flambeau_autograd::{Autograd, no_grad};
-use flambeau_core::{Result, ScalarType, bail, ensure};
+use flambeau_core::{Device, Result, ScalarType, TensorOptions, backend, bail, ensure};
 use flambeau_ops::{Tensor, ops};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -188,27 +188,49 @@ pub trait Module: Send + Sync {
     /// `Dtype` unless `dtype` is of floating point; `OutOfMemory`, and then some may have been replaced.
     fn to_dtype(&mut self, dtype: ScalarType) -> Result<()> {
         ensure!(dtype.is_floating_point(), Dtype, "to_dtype: expected a floating point type but got {dtype}");
-        // The tensors that were replaced are kept until the end, so that no address is met twice by chance.
-        let mut replaced: BTreeMap<usize, (Tensor, Tensor)> = BTreeMap::new();
-        let mut outcome = Ok(());
-        self.visit_mut(&mut VisitorMut::new(&mut |name, _, tensor| {
-            if outcome.is_err() || !tensor.is_floating_point() || tensor.dtype() == dtype {
-                return;
-            }
-            let before = tensor.clone();
-            match replaced.get(&identity(&before)) {
-                Some((_, after)) => *tensor = after.clone(),
-                None => match converted(&before, dtype) {
-                    Ok(after) => {
-                        *tensor = after.clone();
-                        replaced.insert(identity(&before), (before, after));
-                    }
-                    Err(e) => outcome = Err(e.context(format!("to_dtype: `{name}`"))),
-                },
-            }
-        }));
-        outcome
+        let changes = |tensor: &Tensor| tensor.is_floating_point() && tensor.dtype() != dtype;
+        replace_each(self, "to_dtype", &changes, &|tensor| TensorOptions::from((dtype, tensor.device())))
     }
+
+    /// Replaces parameters and buffers by copies on another device. Tensors that were shared stay shared; optimisers made before
+    /// know nothing of the new ones.
+    ///
+    /// # Errors
+    /// `Device` where there is no such device or bytes do not go there; `OutOfMemory`, and then some may have been replaced.
+    fn to_device(&mut self, device: Device) -> Result<()> {
+        let device = backend::resolve(device)?;
+        let changes = |tensor: &Tensor| tensor.device() != device;
+        replace_each(self, "to_device", &changes, &|tensor| TensorOptions::from((tensor.dtype(), device)))
+    }
+}
+
+/// Replaces the tensors that `changes` says by copies with other options, each once.
+fn replace_each<M: Module + ?Sized>(
+    module: &mut M,
+    caller: &str,
+    changes: &dyn Fn(&Tensor) -> bool,
+    options: &dyn Fn(&Tensor) -> TensorOptions,
+) -> Result<()> {
+    // The tensors that were replaced are kept until the end, so that no address is met twice by chance.
+    let mut replaced: BTreeMap<usize, (Tensor, Tensor)> = BTreeMap::new();
+    let mut outcome = Ok(());
+    module.visit_mut(&mut VisitorMut::new(&mut |name, _, tensor| {
+        if outcome.is_err() || !changes(tensor) {
+            return;
+        }
+        let before = tensor.clone();
+        match replaced.get(&identity(&before)) {
+            Some((_, after)) => *tensor = after.clone(),
+            None => match converted(&before, options(&before)) {
+                Ok(after) => {
+                    *tensor = after.clone();
+                    replaced.insert(identity(&before), (before, after));
+                }
+                Err(e) => outcome = Err(e.context(format!("{caller}: `{name}`"))),
+            },
+        }
+    }));
+    outcome
 }
 
 fn each_tensor<M: Module + ?Sized>(module: &M, each: &mut dyn FnMut(&str, Kind, &Tensor)) {
@@ -263,9 +285,9 @@ fn copy_all(pairs: &Pairs) -> Result<()> {
 }
 
 /// A copy that is a leaf and asks for a gradient if `tensor` does.
-fn converted(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+fn converted(tensor: &Tensor, options: TensorOptions) -> Result<Tensor> {
     let _guard = no_grad();
-    let copy = Tensor::empty(tensor.sizes(), (dtype, tensor.device()))?;
+    let copy = Tensor::empty(tensor.sizes(), options)?;
     ops::copy_(&copy, tensor, false)?;
     copy.requires_grad_(tensor.requires_grad())?;
     Ok(copy)

@@ -1,18 +1,24 @@
 //! From a call to its kernel: the union of the arguments' keys, the thread's changes to it, the highest key, one table look-up.
 
 mod boxed;
+mod boxed_kernel;
 mod kernel;
 mod observed;
 mod operator;
 mod registration;
+mod schema;
 
-pub use crate::observed;
-pub use boxed::{Arguments, IntoValues, Value};
+pub use crate::{boxing, observed, register};
+pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Value};
+pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, register_fallback};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
+#[doc(hidden)]
+pub use inventory;
 pub use kernel::{Kernel, KernelFn};
 pub use observed::Observed;
 pub use operator::{Operator, OperatorInfo};
 pub use registration::Registration;
+pub use schema::Argument;
 
 use crate::Tensor;
 use flambeau_core::Device;

@@ -1,11 +1,15 @@
 //! The Tensor handle, the dispatcher, the iterator and the CPU kernels.
 
+mod append_list;
+pub mod cpu_fallback;
 pub mod dispatch;
 mod dispatch_types;
+mod host_copies;
 pub mod loops;
 pub mod native;
 #[path = "generated/mod.rs"]
 pub mod ops;
+pub mod registry;
 pub mod scratch;
 mod snapshot;
 pub mod structured;

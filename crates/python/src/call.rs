@@ -5,6 +5,7 @@
 use crate::arguments::{Arguments, Given, Signature, dispatch};
 use crate::cycles;
 use crate::errors::raise;
+use crate::foreign::has_lock;
 use crate::objects;
 use crate::return_types::Names;
 use crate::tensor::{PyTensor, wrap};
@@ -288,8 +289,7 @@ pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Re
 /// go of them.
 pub(crate) fn release_lock_while_waiting() {
     blocking::set_while_waiting(|wait| {
-        // SAFETY: any thread may ask.
-        if unsafe { ffi::PyGILState_Check() } == 0 {
+        if !has_lock() {
             return wait();
         }
         // SAFETY: the lock is held.

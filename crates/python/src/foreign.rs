@@ -111,19 +111,25 @@ unsafe extern "C" {
     fn PyGILState_Check() -> c_int;
 }
 
+/// Whether this thread has the interpreter's lock.
+pub(crate) fn has_lock() -> bool {
+    // SAFETY: may be asked on any thread, at any time.
+    unsafe { PyGILState_Check() == 1 }
+}
+
 /// Calls what frees memory of another library, on whichever thread: if that has the interpreter's lock, so that objects go at
 /// once, and in a state without an exception, which the caller may be in the middle of raising.
 ///
 /// After the end of the interpreter nothing of its is freed.
 pub(crate) fn release(free: impl FnOnce()) {
-    // SAFETY: may be asked on any thread, at any time.
-    let (is_there, has_lock) = unsafe { (ffi::Py_IsInitialized() != 0, PyGILState_Check() == 1) };
+    // SAFETY: as in `has_lock`.
+    let is_there = unsafe { ffi::Py_IsInitialized() != 0 };
     if !is_there {
         return mem::forget(free);
     }
     let mut free = Some(free);
     let mut run = || free.take().map(|free| free());
-    let attached = has_lock.then(|| {
+    let attached = has_lock().then(|| {
         Python::try_attach(|py| {
             let raised = PyErr::take(py);
             run();

@@ -5,19 +5,18 @@ use crate::errors::raise;
 use crate::tensor::tensor_in;
 use crate::types::{PyDtype, PyGenerator, dtype_object};
 use flambeau_core::allocator::CpuAllocator;
-use flambeau_core::{Generator, ScalarType, default_dtype, set_default_dtype};
+use flambeau_core::{Generator, ScalarType, default_dtype, manual_seed, set_default_dtype};
 use flambeau_ops::parallel;
 use flambeau_ops::tensor::display::{PrintOptions, print_options, set_print_options};
 use flambeau_ops::tensor_iterator::{result_type, result_type_of};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// Seeds the generator that operators use when none is given.
-#[pyfunction]
-fn manual_seed(seed: i64) -> PyGenerator {
-    let generator = Generator::default_cpu().clone();
-    generator.manual_seed(seed as u64);
-    PyGenerator(generator)
+/// Seeds the generators that operators use when none is given, those of all devices.
+#[pyfunction(name = "manual_seed")]
+fn seed_all(seed: i64) -> PyGenerator {
+    manual_seed(seed as u64);
+    PyGenerator(Generator::default_cpu().clone())
 }
 
 /// The seed last set.
@@ -144,7 +143,7 @@ fn _set_cache_limit(bytes: usize) {
 
 /// Puts the functions into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(manual_seed, module)?)?;
+    module.add_function(wrap_pyfunction!(seed_all, module)?)?;
     module.add_function(wrap_pyfunction!(initial_seed, module)?)?;
     module.add_function(wrap_pyfunction!(get_num_threads, module)?)?;
     module.add_function(wrap_pyfunction!(set_num_threads, module)?)?;

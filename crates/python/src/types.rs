@@ -1,6 +1,7 @@
 //! The small values beside tensors: dtype, device, layout, memory format, generator.
 
-use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, ScalarType};
+use crate::errors::raise;
+use flambeau_core::{Device, Generator, GeneratorState, Layout, MemoryFormat, ScalarType, backend};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -175,12 +176,13 @@ impl PyGenerator {
     #[new]
     #[pyo3(signature = (device = None))]
     fn new(device: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        match device.map(crate::arguments::device_of).transpose()? {
-            Some(device) if !device.is_cpu() => {
-                Err(PyTypeError::new_err(format!("a generator on '{device}' is not implemented yet")))
-            }
-            _ => Ok(PyGenerator(Generator::new(Generator::default_cpu().state().seed))),
+        let device = device.map(crate::arguments::device_of).transpose()?.unwrap_or(Device::CPU);
+        let is_there = device.is_cpu() || backend::hooks(device.device_type()).map_err(raise)?.is_some();
+        if !is_there {
+            return Err(PyTypeError::new_err(format!("a generator on '{device}' is not implemented yet")));
         }
+        let device = backend::resolve(device).map_err(raise)?;
+        Ok(PyGenerator(Generator::on(device, Generator::default_cpu().state().seed)))
     }
 
     /// Starts the stream of `seed` from its beginning.
@@ -205,7 +207,7 @@ impl PyGenerator {
 
     #[getter]
     fn device(&self) -> PyDevice {
-        PyDevice(Device::CPU)
+        PyDevice(self.0.device())
     }
 }
 

@@ -1,13 +1,12 @@
 //! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
 
 use super::call::{any_requires_grad, tensors};
-use super::out_of_place::tensor;
 use super::ways;
 use crate::grad_mode::is_grad_enabled;
 use crate::variable::tangents::{below, is_dual, lies_as, put, tangent};
 use crate::variable::view;
 use flambeau_core::{Result, bail, ensure};
-use flambeau_ops::dispatch::{OperatorInfo, Value};
+use flambeau_ops::dispatch::{FromValues, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
 fn any_dual(given: &[Value]) -> bool {
@@ -31,7 +30,7 @@ fn written(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<Tenso
 ///
 /// # Errors
 /// Those of both.
-pub(crate) fn in_place(
+pub(super) fn in_place(
     operator: &'static dyn OperatorInfo,
     twin: &'static dyn OperatorInfo,
     order: &[usize],
@@ -50,7 +49,7 @@ pub(crate) fn in_place(
     if !order.is_empty() {
         read = order.iter().filter_map(|place| read.get(*place).cloned()).collect();
     }
-    let result = tensor(twin.call_boxed(&read)?)?;
+    let result = Tensor::from_values(twin.name(), twin.call_boxed(&read)?)?;
     if result.sizes() != self_.sizes() {
         // It says why that is refused.
         plainly(operator, given)?;
@@ -69,13 +68,14 @@ pub(crate) fn in_place(
 ///
 /// # Errors
 /// Those of `copy_`.
-pub(crate) fn copy_(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    let new = tangent(src)?;
-    {
-        let _below = below();
-        ops::copy_(self_, src, non_blocking)?;
-    }
-    if self_.is_floating_point() { write(self_, new) } else { Ok(()) }
+pub(super) fn copy_(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+    let new = match given.get(1) {
+        Some(Value::Tensor(src)) => tangent(src)?,
+        _ => None,
+    };
+    plainly(operator, given)?;
+    let self_ = written(operator, given)?;
+    if self_.is_floating_point() { write(&self_, new) } else { Ok(()) }
 }
 
 /// Gives an output of a custom function its tangent: a new one, or for an input that was written in the place of the one it had.
@@ -113,7 +113,7 @@ fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
 ///
 /// # Errors
 /// Those of the operator.
-pub(crate) fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(super) fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     plainly(operator, given)?;
     write(&written(operator, given)?, None)
 }
@@ -123,7 +123,7 @@ pub(crate) fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) 
 ///
 /// # Errors
 /// Those of the operator; `NotImplemented` where the argument looks at one place twice and its tangent does not.
-pub(crate) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(super) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     let self_ = written(operator, given)?;
     let before = tangent(&self_)?;
     let geometry = self_.geometry().clone();
@@ -144,7 +144,7 @@ pub(crate) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]
 ///
 /// # Errors
 /// `NotImplemented` where an argument has a tangent, else those of the operator.
-pub(crate) fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+pub(super) fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     ensure!(
         !any_dual(given),
         NotImplemented,

@@ -4,8 +4,7 @@ use super::call::{Call, Way, duals};
 use super::ways;
 use crate::graph::hooks::{saving_hooks, without_saving_hooks};
 use crate::variable::tangents::{below, put};
-use flambeau_core::{Result, bail};
-use flambeau_ops::Tensor;
+use flambeau_core::Result;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 
 /// The results of `operator`, with tangents where an argument has one.
@@ -48,43 +47,5 @@ fn put_value(result: &Value, tangent: Value) -> Result<()> {
             results.iter().zip(tangents).try_for_each(|(result, tangent)| put(result, tangent))
         }
         _ => Ok(()),
-    }
-}
-
-fn next(values: &mut std::vec::IntoIter<Value>) -> Result<Tensor> {
-    match values.next() {
-        Some(Value::Tensor(tensor)) => Ok(tensor),
-        other => bail!(Internal, "expected a tensor as result but got {other:?}"),
-    }
-}
-
-/// The only result.
-pub(crate) fn tensor(values: Vec<Value>) -> Result<Tensor> {
-    next(&mut values.into_iter())
-}
-
-/// Two results.
-pub(crate) fn results2(values: Vec<Value>) -> Result<(Tensor, Tensor)> {
-    let mut values = values.into_iter();
-    Ok((next(&mut values)?, next(&mut values)?))
-}
-
-/// Three results.
-pub(crate) fn results3(values: Vec<Value>) -> Result<(Tensor, Tensor, Tensor)> {
-    let mut values = values.into_iter();
-    Ok((next(&mut values)?, next(&mut values)?, next(&mut values)?))
-}
-
-/// Four results.
-pub(crate) fn results4(values: Vec<Value>) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let mut values = values.into_iter();
-    Ok((next(&mut values)?, next(&mut values)?, next(&mut values)?, next(&mut values)?))
-}
-
-/// A list of results.
-pub(crate) fn list(values: Vec<Value>) -> Result<Vec<Tensor>> {
-    match values.into_iter().next() {
-        Some(Value::Tensors(tensors)) => Ok(tensors),
-        other => bail!(Internal, "expected a list of tensors as result but got {other:?}"),
     }
 }

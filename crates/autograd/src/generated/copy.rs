@@ -3,11 +3,13 @@
 //! Recording of the operators in `copy`.
 
 use crate::record::register;
-use crate::{Backward, Context, Gradients, record};
+use crate::{Backward, Context, Gradients, formulas, record};
 use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
-pub(super) struct CopyBackwards;
+pub(super) struct CopyBackwards {
+    pub(super) src_device: Device,
+}
 
 impl Backward for CopyBackwards {
     const NAME: &'static str = "CopyBackwards";
@@ -15,7 +17,10 @@ impl Backward for CopyBackwards {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::optional_gradients(cx, [&|| Ok(None), &|| Ok(Some(grad.clone()))])
+        record::optional_gradients(
+            cx,
+            [&|| Ok(None), &|| Ok(Some(formulas::on_device(grad, self.src_device)?))],
+        )
     }
 }
 
@@ -26,11 +31,12 @@ fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) ->
     }
     record::check_inplace(self_)?;
     let edges = record::edges([self_, src])?;
+    let backward = CopyBackwards { src_device: src.device() };
     {
         let _below = record::below();
         ops::copy_(self_, src, non_blocking)?;
     }
-    record::rebase_history(self_, edges, CopyBackwards)
+    record::rebase_history(self_, edges, backward)
 }
 
 register!(COPY_, Autograd, copy_);
@@ -74,7 +80,9 @@ fn clone_out(
 register!(CLONE_OUT, Autograd, clone_out);
 register!(CLONE_OUT, ForwardGrad, clone_out);
 
-pub(super) struct ToCopyBackward0;
+pub(super) struct ToCopyBackward0 {
+    pub(super) self_device: Device,
+}
 
 impl Backward for ToCopyBackward0 {
     const NAME: &'static str = "ToCopyBackward0";
@@ -82,7 +90,7 @@ impl Backward for ToCopyBackward0 {
 
     fn backward(&self, cx: &Context<'_>, grads: &Gradients) -> Result<Gradients> {
         let Some(grad) = &grads[0] else { return Ok(Gradients::new()) };
-        record::gradients(cx, [&|| Ok(grad.clone())])
+        record::gradients(cx, [&|| formulas::on_device(grad, self.self_device)])
     }
 }
 
@@ -101,7 +109,8 @@ fn _to_copy(
         ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)?
     };
     if let Some(edges) = record::recorded_edges([self_])? {
-        record::set_history(&mut result, edges, ToCopyBackward0);
+        let backward = ToCopyBackward0 { self_device: self_.device() };
+        record::set_history(&mut result, edges, backward);
     }
     Ok(result)
 }

@@ -37,14 +37,14 @@ pub fn is_exclusive(tensor: &Tensor) -> bool {
 }
 
 /// Gives up history, gradient and hooks of a tensor that nobody but the caller owns, and of the base of such a view. `forget` takes
-/// what a front end attached as an extension.
+/// what a front end keeps with it.
 pub fn give_up(tensor: &Tensor, forget: &mut dyn FnMut(&dyn Any)) {
     let mut next = Some(tensor);
     while let Some(tensor) = next.take() {
         if IntrusivePtr::strong_count(tensor.impl_()) != 1 {
             return;
         }
-        if let Some(extension) = tensor.impl_().extension() {
+        if let Some(extension) = tensor.impl_().front_end() {
             forget(extension);
         }
         let Some(variable) = variable(tensor) else { return };
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
     }
 
     fn enter_tensor(&mut self, tensor: &'a Tensor, visit: &mut dyn FnMut(&dyn Any)) {
-        if let Some(extension) = tensor.impl_().extension() {
+        if let Some(extension) = tensor.impl_().front_end() {
             visit(extension);
         }
         let Some(variable) = variable(tensor) else { return };

@@ -2,26 +2,8 @@
 
 use super::shared_cache;
 use super::thread_cache::Threads;
+use crate::data_ptr::MemoryStats;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-
-/// What an allocator has given out and what it keeps, in bytes as requested (blocks are up to a quarter larger).
-///
-/// While other threads allocate, the numbers are a moment's view; when they rest, all but the peak are exact. The peak
-/// is exact for one thread and may miss up to 64 KiB for each further one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct MemoryStats {
-    /// Bytes in allocations that have not been freed.
-    pub live_bytes: usize,
-    /// The most that `live_bytes` has been, since the start or the last reset.
-    pub peak_bytes: usize,
-    /// Bytes of freed blocks kept for later, by all threads, blocks of small objects included.
-    pub cached_bytes: usize,
-    /// How many allocations there have been. Those of no bytes do not count.
-    pub allocations: u64,
-    /// How many of them have been freed.
-    pub frees: u64,
-}
 
 /// A thread publishes its counts when they have changed by this many bytes.
 const WINDOW: i64 = 64 << 10;

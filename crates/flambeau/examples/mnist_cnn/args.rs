@@ -1,8 +1,8 @@
 //! What the command line says.
 
 use clap::Parser;
-use flambeau::Result;
 use flambeau::core::ensure;
+use flambeau::{Device, Result};
 use std::path::PathBuf;
 
 /// Trains a small convolutional network to read digits.
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Seed of weights, order and drawn digits.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Where to train: "cpu", or what a crate that is linked in brings.
+    #[arg(long, default_value_t = Device::CPU)]
+    pub(crate) device: Device,
     /// Threads; 0 means as many as there are cores. The result is the same for every number.
     #[arg(long, default_value_t = 0)]
     pub(crate) threads: usize,

@@ -8,13 +8,14 @@ mod model;
 mod tests;
 mod train;
 
-use args::Args;
+pub(crate) use args::Args;
 use clap::Parser;
 use digits::Digits;
 use flambeau::nn::Module;
 use flambeau::{Generator, Result};
 use std::process::ExitCode;
 use std::time::Instant;
+use train::Learnt;
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -26,8 +27,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Trains, and returns how many held-out digits are recognised.
-fn run(args: &Args) -> Result<usize> {
+/// Trains, and says what that came to.
+pub(crate) fn run(args: &Args) -> Result<Learnt> {
     args.check()?;
     if args.threads > 0 {
         flambeau::set_num_threads(args.threads);
@@ -35,13 +36,15 @@ fn run(args: &Args) -> Result<usize> {
     let (train, held_out) = pictures(args)?;
     println!("{} pictures to train on, {} held out", train.len(), held_out.len());
     flambeau::manual_seed(args.seed);
-    let model = model::network(train.height, train.width)?;
+    let mut model = model::network(train.height, train.width)?;
+    model.to_device(args.device)?;
     println!("model: {} parameters", model.parameter_count());
     let begin = Instant::now();
-    let right = train::run(args, &model, train, &held_out)?;
+    let learnt = train::run(args, &model, train, &held_out)?;
+    let right = learnt.right;
     println!("{} epochs in {:.1} s", args.epochs, begin.elapsed().as_secs_f64());
     println!("{right} of {} held-out digits recognised: {:.2}%", held_out.len(), percent(right, &held_out));
-    Ok(right)
+    Ok(learnt)
 }
 
 fn percent(right: usize, of: &Digits) -> f64 {

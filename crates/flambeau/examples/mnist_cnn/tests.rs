@@ -164,7 +164,7 @@ fn the_program_learns_and_says_what_is_wrong() {
         let rest = ["--epochs", "20", "--lr", "0.01", "--batch", batch];
         run(&Args::parse_from(["mnist_cnn"].iter().chain(&files).chain(&rest)))
     };
-    assert_eq!(program(&images, "4").unwrap(), 16);
+    assert_eq!(program(&images, "4").unwrap().right, 16);
     assert!(program(&small, "4").unwrap_err().message().contains("expected pictures of 8 by 8"));
     assert!(program(&images, "0").unwrap_err().message().contains("--batch"));
     assert!(Args::try_parse_from(["mnist_cnn", "--images", "a"]).is_err());

@@ -6,17 +6,26 @@ use super::model::Network;
 use flambeau::nn::Module;
 use flambeau::nn::data::DataLoader;
 use flambeau::nn::optim::{Adam, AdamOptions, CosineAnnealing, Optimizer, Scheduler};
-use flambeau::{Autograd, Generator, Result, no_grad, ops};
+use flambeau::{Autograd, Device, Generator, Result, no_grad, ops};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Pictures that are looked at at once when nothing is learnt.
 const AT_ONCE: usize = 500;
 
-/// Trains on `train`, and returns how many of `held_out` are recognised at the end.
+/// What training came to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Learnt {
+    /// How many of the digits held out are recognised at the end.
+    pub(crate) right: usize,
+    /// The mean loss of each epoch.
+    pub(crate) losses: Vec<f64>,
+}
+
+/// Trains on `train`, and counts at the end how many of `held_out` are recognised.
 ///
 /// # Errors
 /// Those of the operators.
-pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits) -> Result<usize> {
+pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits) -> Result<Learnt> {
     let count = train.len();
     let order = Generator::default_cpu().clone();
     let loader = DataLoader::new(train.into_dataset()?).batch_size(args.batch)?.shuffle(order);
@@ -24,13 +33,14 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
     let options = AdamOptions { lr: args.lr, ..Default::default() };
     let mut optimizer = Adam::new(model.parameters(), options)?;
     let mut scheduler = Scheduler::new(CosineAnnealing { period: steps, min: 0.0 }, &mut optimizer)?;
-    let mut right = recognised(model, held_out)?;
+    let mut learnt = Learnt { right: recognised(model, held_out, args.device)?, losses: vec![] };
     let bar = progress_bar(steps);
     for epoch in 1..=args.epochs {
         let mut sum = 0.0;
         for batch in loader.iter()? {
             let [pictures, digits] = &batch?[..] else { continue };
-            let loss = ops::cross_entropy_loss(&model.forward(pictures)?, digits, None, 1, -100, 0.0)?;
+            let (pictures, digits) = (pictures.to(args.device)?, digits.to(args.device)?);
+            let loss = ops::cross_entropy_loss(&model.forward(&pictures)?, &digits, None, 1, -100, 0.0)?;
             optimizer.zero_grad()?;
             loss.backward()?;
             optimizer.step()?;
@@ -40,23 +50,24 @@ pub(crate) fn run(args: &Args, model: &Network, train: Digits, held_out: &Digits
             bar.inc(1);
             bar.set_message(format!("loss {loss:.3}"));
         }
-        right = recognised(model, held_out)?;
+        learnt.right = recognised(model, held_out, args.device)?;
+        learnt.losses.push(sum / count as f64);
         bar.suspend(|| {
-            let share = super::percent(right, held_out);
+            let share = super::percent(learnt.right, held_out);
             println!("epoch {epoch}  training loss {:.4}  held out {share:.2}% right", sum / count as f64);
         });
     }
     bar.abandon();
-    Ok(right)
+    Ok(learnt)
 }
 
 /// How many digits the model recognises.
-fn recognised(model: &Network, digits: &Digits) -> Result<usize> {
+fn recognised(model: &Network, digits: &Digits, device: Device) -> Result<usize> {
     let _unrecorded = no_grad();
     let mut right = 0;
     for first in (0..digits.len()).step_by(AT_ONCE) {
         let (pictures, labels) = digits.tensors(first..digits.len().min(first + AT_ONCE))?;
-        let said = ops::argmax(&model.forward(&pictures)?, Some(1), false)?.to_vec::<i64>()?;
+        let said = ops::argmax(&model.forward(&pictures.to(device)?)?, Some(1), false)?.to_vec::<i64>()?;
         right += said.iter().zip(labels.to_vec::<i64>()?).filter(|(said, label)| **said == *label).count();
     }
     Ok(right)

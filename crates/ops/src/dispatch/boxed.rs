@@ -1,7 +1,9 @@
 //! Calls by value: any operator with its arguments in a list, for front ends, tests and fallbacks that know no signatures.
 
 use crate::Tensor;
-use flambeau_core::{Device, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, bail};
+use flambeau_core::{
+    Device, Error, ErrorKind, Generator, Layout, MemoryFormat, Result, Scalar, ScalarType, bail,
+};
 
 /// One argument or result of an operator. PyTorch's `IValue`.
 #[derive(Clone, Debug)]
@@ -45,6 +47,19 @@ pub enum Value {
     Generator(Generator),
 }
 
+impl Value {
+    /// The tensors in it.
+    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        let (one, list, options): (_, &[Tensor], &[Option<Tensor>]) = match self {
+            Value::Tensor(tensor) => (Some(tensor), &[], &[]),
+            Value::Tensors(list) => (None, list, &[]),
+            Value::OptionalTensors(options) => (None, &[], options),
+            _ => (None, &[], &[]),
+        };
+        one.into_iter().chain(list).chain(options.iter().flatten())
+    }
+}
+
 macro_rules! from {
     ($($rust:ty => $variant:ident),* $(,)?) => {$(
         impl From<$rust> for Value {
@@ -73,9 +88,29 @@ impl From<&str> for Value {
     }
 }
 
-impl From<&[i64]> for Value {
-    fn from(value: &[i64]) -> Self {
-        Value::Ints(value.to_vec())
+macro_rules! from_slices {
+    ($($element:ty => $variant:ident),* $(,)?) => {$(
+        impl From<&[$element]> for Value {
+            fn from(value: &[$element]) -> Self {
+                Value::$variant(value.to_vec())
+            }
+        }
+    )*};
+}
+
+from_slices! {
+    Tensor => Tensors, Option<Tensor> => OptionalTensors, Scalar => Scalars, i64 => Ints, f64 => Floats, bool => Bools,
+}
+
+impl<const N: usize> From<[bool; N]> for Value {
+    fn from(value: [bool; N]) -> Self {
+        Value::Bools(value.to_vec())
+    }
+}
+
+impl From<&Generator> for Value {
+    fn from(value: &Generator) -> Self {
+        Value::Generator(value.clone())
     }
 }
 
@@ -243,3 +278,92 @@ macro_rules! tuples {
 }
 
 tuples!((A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E));
+
+/// The results of a boxed kernel as those of the operator.
+pub trait FromValues: Sized {
+    /// What `values` are, one for each result.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `operator` where they are of another number or other types.
+    fn from_values(operator: &'static str, values: Vec<Value>) -> Result<Self>;
+}
+
+/// One result of a boxed kernel.
+pub trait FromValue: Sized {
+    /// The value, or it back where it is of another type.
+    fn from_value(value: Value) -> std::result::Result<Self, Value>;
+}
+
+macro_rules! from_value {
+    ($($rust:ty => $variant:ident),* $(,)?) => {$(
+        impl FromValue for $rust {
+            fn from_value(value: Value) -> std::result::Result<Self, Value> {
+                match value {
+                    Value::$variant(value) => Ok(value),
+                    other => Err(other),
+                }
+            }
+        }
+
+        impl FromValues for $rust {
+            fn from_values(operator: &'static str, values: Vec<Value>) -> Result<Self> {
+                let [value] = counted(operator, values)?;
+                one(operator, value)
+            }
+        }
+    )*};
+}
+
+from_value! {
+    Tensor => Tensor, Vec<Tensor> => Tensors, Scalar => Scalar, i64 => Int, f64 => Float, bool => Bool, ScalarType => ScalarType,
+    Vec<i64> => Ints,
+}
+
+fn counted<const N: usize>(operator: &str, values: Vec<Value>) -> Result<[Value; N]> {
+    values.try_into().map_err(|values: Vec<Value>| {
+        let message = format!("{operator}: expected {N} results of a boxed kernel but got {}", values.len());
+        Error::new(ErrorKind::InvalidArgument, message)
+    })
+}
+
+fn one<T: FromValue>(operator: &str, value: Value) -> Result<T> {
+    T::from_value(value).map_err(|value| {
+        let wanted = std::any::type_name::<T>();
+        let message = format!("{operator}: expected a {wanted} of a boxed kernel but got {value:?}");
+        Error::new(ErrorKind::InvalidArgument, message)
+    })
+}
+
+impl FromValues for () {
+    fn from_values(_: &'static str, _: Vec<Value>) -> Result<Self> {
+        Ok(())
+    }
+}
+
+macro_rules! from_tuples {
+    ($($count:literal: ($($name:ident),+))*) => {$(
+        impl<$($name: FromValue),+> FromValues for ($($name,)+) {
+            #[expect(non_snake_case, reason = "a variable per type")]
+            fn from_values(operator: &'static str, values: Vec<Value>) -> Result<Self> {
+                let [$($name),+] = counted::<$count>(operator, values)?;
+                Ok(($(one(operator, $name)?,)+))
+            }
+        }
+    )*};
+}
+
+from_tuples!(2: (A, B) 3: (A, B, C) 4: (A, B, C, D) 5: (A, B, C, D, E));
+
+/// Among the kernels of an operator, the one that packs the arguments of a call in a list, for boxed kernels:
+/// `boxing!(CUBE: CubeFn, self_)`.
+#[macro_export]
+macro_rules! boxing {
+    ($operator:ident: $function:ty $(, $argument:ident)*) => {
+        $crate::dispatch::Kernel::new(
+            $crate::dispatch::DispatchKey::Boxing,
+            (|keys, $($argument),*| {
+                $operator.call_boxed_kernel(keys, &[$($crate::dispatch::Value::from($argument)),*])
+            }) as $function,
+        )
+    };
+}

@@ -1,10 +1,12 @@
 //! An operator: its schema and a table of kernels, filled as keys are met.
 #![expect(unsafe_code, reason = "kernels of one function type are kept as thin pointers in atomics")]
 
-use super::boxed::Value;
+use super::boxed::{FromValues, Value};
+use super::boxed_kernel::{self, BoxedKernel, BoxedKernels, Call};
 use super::kernel::{Kernel, KernelEntry, KernelFn, from_pointer, to_pointer};
 use super::observed::{self, Observed};
 use super::registration::{self, Registration, TableAddress};
+use super::schema::{self, Argument};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, bail, ensure, profiler};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -18,6 +20,11 @@ pub trait OperatorInfo: Sync {
     /// `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
     fn schema(&self) -> &'static str;
 
+    /// The arguments that the schema lists, in its order.
+    fn arguments(&self) -> Vec<Argument<'_>> {
+        schema::arguments(self.schema())
+    }
+
     /// Whether a kernel was given for exactly this key, here or by another crate.
     fn has_kernel(&self, key: DispatchKey) -> bool;
 
@@ -29,6 +36,13 @@ pub trait OperatorInfo: Sync {
     /// # Errors
     /// `InvalidArgument` for arguments of other types or number, and the operator's own.
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>>;
+
+    /// Puts a kernel in place for calls whose highest key is `key`, before any that is there.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the key is the name of several keys, `NotImplemented` for an operator that was defined without
+    /// [`boxing!`](crate::boxing).
+    fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()>;
 }
 
 /// Every call carries this key, so that a profiler sees all threads, and while it is skipped it costs nothing: the keys that an
@@ -55,6 +69,7 @@ pub(super) struct Table {
     place: &'static Location<'static>,
     kernels: &'static [KernelEntry],
     boxed: BoxedCall,
+    boxed_kernels: BoxedKernels,
     skipped: AtomicU64,
     slots: [AtomicPtr<()>; DispatchKey::COUNT],
 }
@@ -68,10 +83,10 @@ impl<F: KernelFn> Operator<F> {
         kernels: &'static [Kernel<F>],
         boxed: BoxedCall,
     ) -> Self {
-        let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
-        let (kernels, place) = (Kernel::entries(kernels), Location::caller());
-        let table = Table { name, schema, place, kernels, boxed, skipped: AtomicU64::new(PROFILER), slots };
-        Operator { table, function: PhantomData }
+        Operator {
+            table: Table::new(name, schema, Location::caller(), Kernel::entries(kernels), boxed),
+            function: PhantomData,
+        }
     }
 
     /// The kernel for a call whose arguments carry `keys`, and the keys with the thread's changes applied.
@@ -106,6 +121,20 @@ impl<F: KernelFn> Operator<F> {
     ) -> Result<(DispatchKeySet, F, Option<profiler::Open>)> {
         let (keys, kernel, open) = self.table.observe(keys, inputs)?;
         Ok((keys, self.function(kernel), open))
+    }
+
+    /// For the kernel that [packs](crate::boxing) arguments in a list: what the boxed kernel in force for the highest of `keys` makes
+    /// of them.
+    ///
+    /// # Errors
+    /// The kernel's, and `InvalidArgument` where its results are not the operator's.
+    pub fn call_boxed_kernel<R: FromValues>(
+        &'static self,
+        keys: DispatchKeySet,
+        arguments: &[Value],
+    ) -> Result<R> {
+        let results = self.table.call_boxed_kernel(self, keys, arguments)?;
+        R::from_values(self.table.name, results)
     }
 
     /// What a pointer of the table was made from.
@@ -159,6 +188,44 @@ impl Registration {
 }
 
 impl Table {
+    pub(super) const fn new(
+        name: &'static str,
+        schema: &'static str,
+        place: &'static Location<'static>,
+        kernels: &'static [KernelEntry],
+        boxed: BoxedCall,
+    ) -> Self {
+        let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
+        let (skipped, boxed_kernels) = (AtomicU64::new(PROFILER), BoxedKernels::new());
+        Table { name, schema, place, kernels, boxed, boxed_kernels, skipped, slots }
+    }
+
+    fn call_boxed_kernel(
+        &self,
+        operator: &'static dyn OperatorInfo,
+        keys: DispatchKeySet,
+        arguments: &[Value],
+    ) -> Result<Vec<Value>> {
+        let found = keys.highest().and_then(|key| Some((key, self.boxed_kernels.get(key)?)));
+        let Some((key, kernel)) = found else {
+            bail!(Internal, "{}: there is no boxed kernel for {keys:?}", self.name)
+        };
+        kernel.call(&Call { operator, key, arguments })
+    }
+
+    /// Has calls for `key` go to a boxed kernel; the function that takes them there.
+    fn put_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<*mut ()> {
+        let Some(boxing) = self.given(DispatchKey::Boxing)? else {
+            bail!(
+                NotImplemented,
+                "{}: there is no way to its kernel for {key}, which takes arguments in a list: it was defined without `boxing!`",
+                self.name
+            )
+        };
+        self.boxed_kernels.put(key, kernel);
+        Ok(boxing)
+    }
+
     fn observe(
         &self,
         keys: DispatchKeySet,
@@ -184,18 +251,22 @@ impl Table {
                 self.slots[key as usize].store(kernel, Ordering::Release);
                 return Ok((keys, kernel));
             }
-            if key == DispatchKey::ForwardGrad && self.given(DispatchKey::Autograd)?.is_some() {
+            if key == DispatchKey::ForwardGrad && self.has_derivative()? {
                 self.ensure_no_tangents(keys)?;
                 keys = keys.without(key.into());
                 continue;
             }
-            if key.is_backend() || matches!(key, DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1) {
+            if key.is_backend() || key.is_layout() || key == DispatchKey::Autograd {
                 bail!(NotImplemented, "{}: there is no kernel for {key}", self.name);
             }
             self.skipped.fetch_or(DispatchKeySet::of(key).bits(), Ordering::Relaxed);
             keys = keys.without(key.into());
         }
         bail!(InvalidArgument, "{}: expected a tensor or a device to choose a kernel by", self.name);
+    }
+
+    fn has_derivative(&self) -> Result<bool> {
+        Ok(self.given(DispatchKey::Autograd)?.is_some() || self.boxed(DispatchKey::Autograd)?.is_some())
     }
 
     /// A derivative without a kernel that carries tangents along would lose them in silence. Tensors with a tangent have the key
@@ -211,24 +282,33 @@ impl Table {
         Ok(())
     }
 
-    /// The kernel for `key`: given for it, or composite. Above the backends only the implicit composite serves, and only
-    /// where no backend has a kernel of its own.
+    /// The kernel for `key`: given for it, with its signature or boxed, else composite, else the key's fallback. Above the backends
+    /// only the implicit composite serves, and only where no backend has a kernel of its own.
     fn resolve(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
         let composite: &[DispatchKey] = match key {
             _ if key.is_backend() => {
                 &[DispatchKey::CompositeExplicitAutograd, DispatchKey::CompositeImplicitAutograd]
             }
-            DispatchKey::Autograd | DispatchKey::AutogradPrivateUse1 => {
-                &[DispatchKey::CompositeImplicitAutograd]
-            }
+            _ if key.is_layout() || key == DispatchKey::Autograd => &[DispatchKey::CompositeImplicitAutograd],
             _ => &[],
         };
-        for key in [&[key], composite].concat() {
-            if let Some(kernel) = self.given(key)? {
+        if let Some(kernel) = self.given(key)? {
+            return Ok(Some(kernel));
+        }
+        if let Some(kernel) = self.boxed(key)? {
+            return self.put_boxed(key, kernel).map(Some);
+        }
+        for key in composite {
+            if let Some(kernel) = self.given(*key)? {
                 return Ok(Some(kernel));
             }
         }
-        Ok(None)
+        boxed_kernel::fallback(key)?.map(|kernel| self.put_boxed(key, kernel)).transpose()
+    }
+
+    /// The boxed kernel for exactly `key`.
+    fn boxed(&self, key: DispatchKey) -> Result<Option<&'static dyn BoxedKernel>> {
+        self.boxed_kernels.of_operator(TableAddress::of(self), self.name, key)
     }
 
     /// The kernel given for exactly `key`.
@@ -268,7 +348,7 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
         // Two for one key are an error of each call.
-        !matches!(self.table.given(key), Ok(None))
+        !matches!((self.table.given(key), self.table.boxed(key)), (Ok(None), Ok(None)))
     }
 
     fn set_observed(&self, on: bool) {
@@ -280,5 +360,11 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
         (self.table.boxed)(arguments)
+    }
+
+    fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
+        self.table.slot(key)?;
+        let boxing = self.table.put_boxed(key, kernel)?;
+        self.table.register(key, boxing)
     }
 }

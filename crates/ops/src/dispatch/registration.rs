@@ -5,7 +5,7 @@ use super::kernel::KernelEntry;
 use flambeau_core::{DispatchKey, Result, bail};
 use std::panic::Location;
 
-/// A kernel for an operator, brought by another crate: `inventory::submit!(Registration::new(&ADD_TENSOR, key, kernel));`.
+/// A kernel for an operator, brought by another crate: [`register!`](crate::register).
 ///
 /// It takes effect in every program that mentions the registering crate at all. The operator is known by its address, not by its
 /// name: another one of the same name has kernels of its own.
@@ -19,6 +19,16 @@ pub struct Registration {
 }
 
 inventory::collect!(Registration);
+
+/// Registers a kernel at link time, from any crate: `register!(flambeau_ops::ops::ADD_TENSOR, PrivateUse1, add)`.
+#[macro_export]
+macro_rules! register {
+    ($operator:path, $key:ident, $kernel:expr) => {
+        $crate::dispatch::inventory::submit! {
+            $crate::dispatch::Registration::new(&$operator, $crate::dispatch::DispatchKey::$key, $kernel)
+        }
+    };
+}
 
 /// Which operator's table is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::activation`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
@@ -22,6 +22,7 @@ pub static RELU: Operator<ReluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, relu_cpu as ReluFn),
         Kernel::new(DispatchKey::Meta, relu_meta as ReluFn),
         observed!(RELU: ReluFn, [self_], self_),
+        boxing!(RELU: ReluFn, self_),
     ],
     relu_boxed,
 );
@@ -64,6 +65,7 @@ pub static RELU_: Operator<ReluInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, relu__cpu as ReluInPlaceFn),
         Kernel::new(DispatchKey::Meta, relu__meta as ReluInPlaceFn),
         observed!(RELU_: ReluInPlaceFn, [self_], self_),
+        boxing!(RELU_: ReluInPlaceFn, self_),
     ],
     relu__boxed,
 );
@@ -106,6 +108,7 @@ pub static RELU_OUT: Operator<ReluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, relu_out_cpu as ReluOutFn),
         Kernel::new(DispatchKey::Meta, relu_out_meta as ReluOutFn),
         observed!(RELU_OUT: ReluOutFn, [self_, out], self_, out),
+        boxing!(RELU_OUT: ReluOutFn, self_, out),
     ],
     relu_out_boxed,
 );
@@ -148,6 +151,7 @@ pub static THRESHOLD: Operator<ThresholdFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, threshold_cpu as ThresholdFn),
         Kernel::new(DispatchKey::Meta, threshold_meta as ThresholdFn),
         observed!(THRESHOLD: ThresholdFn, [self_], self_, threshold, value),
+        boxing!(THRESHOLD: ThresholdFn, self_, threshold, value),
     ],
     threshold_boxed,
 );
@@ -190,6 +194,7 @@ pub static THRESHOLD_: Operator<ThresholdInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, threshold__cpu as ThresholdInPlaceFn),
         Kernel::new(DispatchKey::Meta, threshold__meta as ThresholdInPlaceFn),
         observed!(THRESHOLD_: ThresholdInPlaceFn, [self_], self_, threshold, value),
+        boxing!(THRESHOLD_: ThresholdInPlaceFn, self_, threshold, value),
     ],
     threshold__boxed,
 );
@@ -232,6 +237,7 @@ pub static THRESHOLD_OUT: Operator<ThresholdOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, threshold_out_cpu as ThresholdOutFn),
         Kernel::new(DispatchKey::Meta, threshold_out_meta as ThresholdOutFn),
         observed!(THRESHOLD_OUT: ThresholdOutFn, [self_, out], self_, threshold, value, out),
+        boxing!(THRESHOLD_OUT: ThresholdOutFn, self_, threshold, value, out),
     ],
     threshold_out_boxed,
 );
@@ -287,6 +293,7 @@ pub static THRESHOLD_BACKWARD: Operator<ThresholdBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, threshold_backward_cpu as ThresholdBackwardFn),
         Kernel::new(DispatchKey::Meta, threshold_backward_meta as ThresholdBackwardFn),
         observed!(THRESHOLD_BACKWARD: ThresholdBackwardFn, [grad_output, self_], grad_output, self_, threshold),
+        boxing!(THRESHOLD_BACKWARD: ThresholdBackwardFn, grad_output, self_, threshold),
     ],
     threshold_backward_boxed,
 );
@@ -340,6 +347,7 @@ pub static GELU: Operator<GeluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gelu_cpu as GeluFn),
         Kernel::new(DispatchKey::Meta, gelu_meta as GeluFn),
         observed!(GELU: GeluFn, [self_], self_, approximate),
+        boxing!(GELU: GeluFn, self_, approximate),
     ],
     gelu_boxed,
 );
@@ -382,6 +390,7 @@ pub static GELU_: Operator<GeluInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gelu__cpu as GeluInPlaceFn),
         Kernel::new(DispatchKey::Meta, gelu__meta as GeluInPlaceFn),
         observed!(GELU_: GeluInPlaceFn, [self_], self_, approximate),
+        boxing!(GELU_: GeluInPlaceFn, self_, approximate),
     ],
     gelu__boxed,
 );
@@ -424,6 +433,7 @@ pub static GELU_OUT: Operator<GeluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gelu_out_cpu as GeluOutFn),
         Kernel::new(DispatchKey::Meta, gelu_out_meta as GeluOutFn),
         observed!(GELU_OUT: GeluOutFn, [self_, out], self_, approximate, out),
+        boxing!(GELU_OUT: GeluOutFn, self_, approximate, out),
     ],
     gelu_out_boxed,
 );
@@ -466,6 +476,7 @@ pub static GELU_BACKWARD: Operator<GeluBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gelu_backward_cpu as GeluBackwardFn),
         Kernel::new(DispatchKey::Meta, gelu_backward_meta as GeluBackwardFn),
         observed!(GELU_BACKWARD: GeluBackwardFn, [grad_output, self_], grad_output, self_, approximate),
+        boxing!(GELU_BACKWARD: GeluBackwardFn, grad_output, self_, approximate),
     ],
     gelu_backward_boxed,
 );
@@ -518,6 +529,7 @@ pub static SILU: Operator<SiluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, silu_cpu as SiluFn),
         Kernel::new(DispatchKey::Meta, silu_meta as SiluFn),
         observed!(SILU: SiluFn, [self_], self_),
+        boxing!(SILU: SiluFn, self_),
     ],
     silu_boxed,
 );
@@ -560,6 +572,7 @@ pub static SILU_: Operator<SiluInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, silu__cpu as SiluInPlaceFn),
         Kernel::new(DispatchKey::Meta, silu__meta as SiluInPlaceFn),
         observed!(SILU_: SiluInPlaceFn, [self_], self_),
+        boxing!(SILU_: SiluInPlaceFn, self_),
     ],
     silu__boxed,
 );
@@ -602,6 +615,7 @@ pub static SILU_OUT: Operator<SiluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, silu_out_cpu as SiluOutFn),
         Kernel::new(DispatchKey::Meta, silu_out_meta as SiluOutFn),
         observed!(SILU_OUT: SiluOutFn, [self_, out], self_, out),
+        boxing!(SILU_OUT: SiluOutFn, self_, out),
     ],
     silu_out_boxed,
 );
@@ -644,6 +658,7 @@ pub static SILU_BACKWARD: Operator<SiluBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, silu_backward_cpu as SiluBackwardFn),
         Kernel::new(DispatchKey::Meta, silu_backward_meta as SiluBackwardFn),
         observed!(SILU_BACKWARD: SiluBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(SILU_BACKWARD: SiluBackwardFn, grad_output, self_),
     ],
     silu_backward_boxed,
 );
@@ -686,6 +701,7 @@ pub static MISH: Operator<MishFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mish_cpu as MishFn),
         Kernel::new(DispatchKey::Meta, mish_meta as MishFn),
         observed!(MISH: MishFn, [self_], self_),
+        boxing!(MISH: MishFn, self_),
     ],
     mish_boxed,
 );
@@ -728,6 +744,7 @@ pub static MISH_: Operator<MishInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mish__cpu as MishInPlaceFn),
         Kernel::new(DispatchKey::Meta, mish__meta as MishInPlaceFn),
         observed!(MISH_: MishInPlaceFn, [self_], self_),
+        boxing!(MISH_: MishInPlaceFn, self_),
     ],
     mish__boxed,
 );
@@ -770,6 +787,7 @@ pub static MISH_OUT: Operator<MishOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mish_out_cpu as MishOutFn),
         Kernel::new(DispatchKey::Meta, mish_out_meta as MishOutFn),
         observed!(MISH_OUT: MishOutFn, [self_, out], self_, out),
+        boxing!(MISH_OUT: MishOutFn, self_, out),
     ],
     mish_out_boxed,
 );
@@ -812,6 +830,7 @@ pub static MISH_BACKWARD: Operator<MishBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mish_backward_cpu as MishBackwardFn),
         Kernel::new(DispatchKey::Meta, mish_backward_meta as MishBackwardFn),
         observed!(MISH_BACKWARD: MishBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(MISH_BACKWARD: MishBackwardFn, grad_output, self_),
     ],
     mish_backward_boxed,
 );
@@ -854,6 +873,7 @@ pub static SOFTPLUS: Operator<SoftplusFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softplus_cpu as SoftplusFn),
         Kernel::new(DispatchKey::Meta, softplus_meta as SoftplusFn),
         observed!(SOFTPLUS: SoftplusFn, [self_], self_, beta, threshold),
+        boxing!(SOFTPLUS: SoftplusFn, self_, beta, threshold),
     ],
     softplus_boxed,
 );
@@ -896,6 +916,7 @@ pub static SOFTPLUS_OUT: Operator<SoftplusOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softplus_out_cpu as SoftplusOutFn),
         Kernel::new(DispatchKey::Meta, softplus_out_meta as SoftplusOutFn),
         observed!(SOFTPLUS_OUT: SoftplusOutFn, [self_, out], self_, beta, threshold, out),
+        boxing!(SOFTPLUS_OUT: SoftplusOutFn, self_, beta, threshold, out),
     ],
     softplus_out_boxed,
 );
@@ -951,6 +972,7 @@ pub static SOFTPLUS_BACKWARD: Operator<SoftplusBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softplus_backward_cpu as SoftplusBackwardFn),
         Kernel::new(DispatchKey::Meta, softplus_backward_meta as SoftplusBackwardFn),
         observed!(SOFTPLUS_BACKWARD: SoftplusBackwardFn, [grad_output, self_], grad_output, self_, beta, threshold),
+        boxing!(SOFTPLUS_BACKWARD: SoftplusBackwardFn, grad_output, self_, beta, threshold),
     ],
     softplus_backward_boxed,
 );
@@ -1011,6 +1033,7 @@ pub static LEAKY_RELU: Operator<LeakyReluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, leaky_relu_cpu as LeakyReluFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_meta as LeakyReluFn),
         observed!(LEAKY_RELU: LeakyReluFn, [self_], self_, negative_slope),
+        boxing!(LEAKY_RELU: LeakyReluFn, self_, negative_slope),
     ],
     leaky_relu_boxed,
 );
@@ -1053,6 +1076,7 @@ pub static LEAKY_RELU_: Operator<LeakyReluInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, leaky_relu__cpu as LeakyReluInPlaceFn),
         Kernel::new(DispatchKey::Meta, leaky_relu__meta as LeakyReluInPlaceFn),
         observed!(LEAKY_RELU_: LeakyReluInPlaceFn, [self_], self_, negative_slope),
+        boxing!(LEAKY_RELU_: LeakyReluInPlaceFn, self_, negative_slope),
     ],
     leaky_relu__boxed,
 );
@@ -1095,6 +1119,7 @@ pub static LEAKY_RELU_OUT: Operator<LeakyReluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, leaky_relu_out_cpu as LeakyReluOutFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_out_meta as LeakyReluOutFn),
         observed!(LEAKY_RELU_OUT: LeakyReluOutFn, [self_, out], self_, negative_slope, out),
+        boxing!(LEAKY_RELU_OUT: LeakyReluOutFn, self_, negative_slope, out),
     ],
     leaky_relu_out_boxed,
 );
@@ -1147,6 +1172,7 @@ pub static LEAKY_RELU_BACKWARD: Operator<LeakyReluBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, leaky_relu_backward_cpu as LeakyReluBackwardFn),
         Kernel::new(DispatchKey::Meta, leaky_relu_backward_meta as LeakyReluBackwardFn),
         observed!(LEAKY_RELU_BACKWARD: LeakyReluBackwardFn, [grad_output, self_], grad_output, self_, negative_slope, self_is_result),
+        boxing!(LEAKY_RELU_BACKWARD: LeakyReluBackwardFn, grad_output, self_, negative_slope, self_is_result),
     ],
     leaky_relu_backward_boxed,
 );
@@ -1219,6 +1245,7 @@ pub static ELU: Operator<EluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, elu_cpu as EluFn),
         Kernel::new(DispatchKey::Meta, elu_meta as EluFn),
         observed!(ELU: EluFn, [self_], self_, alpha, scale, input_scale),
+        boxing!(ELU: EluFn, self_, alpha, scale, input_scale),
     ],
     elu_boxed,
 );
@@ -1274,6 +1301,7 @@ pub static ELU_: Operator<EluInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, elu__cpu as EluInPlaceFn),
         Kernel::new(DispatchKey::Meta, elu__meta as EluInPlaceFn),
         observed!(ELU_: EluInPlaceFn, [self_], self_, alpha, scale, input_scale),
+        boxing!(ELU_: EluInPlaceFn, self_, alpha, scale, input_scale),
     ],
     elu__boxed,
 );
@@ -1329,6 +1357,7 @@ pub static ELU_OUT: Operator<EluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, elu_out_cpu as EluOutFn),
         Kernel::new(DispatchKey::Meta, elu_out_meta as EluOutFn),
         observed!(ELU_OUT: EluOutFn, [self_, out], self_, alpha, scale, input_scale, out),
+        boxing!(ELU_OUT: EluOutFn, self_, alpha, scale, input_scale, out),
     ],
     elu_out_boxed,
 );
@@ -1398,6 +1427,7 @@ pub static ELU_BACKWARD: Operator<EluBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, elu_backward_cpu as EluBackwardFn),
         Kernel::new(DispatchKey::Meta, elu_backward_meta as EluBackwardFn),
         observed!(ELU_BACKWARD: EluBackwardFn, [grad_output, self_or_result], grad_output, alpha, scale, input_scale, is_result, self_or_result),
+        boxing!(ELU_BACKWARD: EluBackwardFn, grad_output, alpha, scale, input_scale, is_result, self_or_result),
     ],
     elu_backward_boxed,
 );
@@ -1494,6 +1524,7 @@ pub static HARDTANH: Operator<HardtanhFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_composite as HardtanhFn),
         observed!(HARDTANH: HardtanhFn, [self_], self_, min_val, max_val),
+        boxing!(HARDTANH: HardtanhFn, self_, min_val, max_val),
     ],
     hardtanh_boxed,
 );
@@ -1531,6 +1562,7 @@ pub static HARDTANH_OUT: Operator<HardtanhOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh_out_composite as HardtanhOutFn),
         observed!(HARDTANH_OUT: HardtanhOutFn, [self_, out], self_, min_val, max_val, out),
+        boxing!(HARDTANH_OUT: HardtanhOutFn, self_, min_val, max_val, out),
     ],
     hardtanh_out_boxed,
 );
@@ -1571,6 +1603,7 @@ pub static HARDTANH_: Operator<HardtanhInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, hardtanh__composite as HardtanhInPlaceFn),
         observed!(HARDTANH_: HardtanhInPlaceFn, [self_], self_, min_val, max_val),
+        boxing!(HARDTANH_: HardtanhInPlaceFn, self_, min_val, max_val),
     ],
     hardtanh__boxed,
 );
@@ -1609,6 +1642,7 @@ pub static HARDTANH_BACKWARD: Operator<HardtanhBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardtanh_backward_cpu as HardtanhBackwardFn),
         Kernel::new(DispatchKey::Meta, hardtanh_backward_meta as HardtanhBackwardFn),
         observed!(HARDTANH_BACKWARD: HardtanhBackwardFn, [grad_output, self_], grad_output, self_, min_val, max_val),
+        boxing!(HARDTANH_BACKWARD: HardtanhBackwardFn, grad_output, self_, min_val, max_val),
     ],
     hardtanh_backward_boxed,
 );
@@ -1668,6 +1702,7 @@ pub static LOG_SIGMOID: Operator<LogSigmoidFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_composite as LogSigmoidFn),
         observed!(LOG_SIGMOID: LogSigmoidFn, [self_], self_),
+        boxing!(LOG_SIGMOID: LogSigmoidFn, self_),
     ],
     log_sigmoid_boxed,
 );
@@ -1700,6 +1735,7 @@ pub static LOG_SIGMOID_OUT: Operator<LogSigmoidOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, log_sigmoid_out_composite as LogSigmoidOutFn),
         observed!(LOG_SIGMOID_OUT: LogSigmoidOutFn, [self_, out], self_, out),
+        boxing!(LOG_SIGMOID_OUT: LogSigmoidOutFn, self_, out),
     ],
     log_sigmoid_out_boxed,
 );
@@ -1734,6 +1770,7 @@ pub static LOG_SIGMOID_FORWARD: Operator<LogSigmoidForwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
         Kernel::new(DispatchKey::Meta, log_sigmoid_forward_kernel as LogSigmoidForwardFn),
         observed!(LOG_SIGMOID_FORWARD: LogSigmoidForwardFn, [self_], self_),
+        boxing!(LOG_SIGMOID_FORWARD: LogSigmoidForwardFn, self_),
     ],
     log_sigmoid_forward_boxed,
 );
@@ -1770,6 +1807,7 @@ pub static LOG_SIGMOID_BACKWARD: Operator<LogSigmoidBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log_sigmoid_backward_cpu as LogSigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, log_sigmoid_backward_meta as LogSigmoidBackwardFn),
         observed!(LOG_SIGMOID_BACKWARD: LogSigmoidBackwardFn, [grad_output, self_, buffer], grad_output, self_, buffer),
+        boxing!(LOG_SIGMOID_BACKWARD: LogSigmoidBackwardFn, grad_output, self_, buffer),
     ],
     log_sigmoid_backward_boxed,
 );
@@ -1824,6 +1862,7 @@ pub static SIGMOID_BACKWARD: Operator<SigmoidBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sigmoid_backward_cpu as SigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, sigmoid_backward_meta as SigmoidBackwardFn),
         observed!(SIGMOID_BACKWARD: SigmoidBackwardFn, [grad_output, output], grad_output, output),
+        boxing!(SIGMOID_BACKWARD: SigmoidBackwardFn, grad_output, output),
     ],
     sigmoid_backward_boxed,
 );
@@ -1866,6 +1905,7 @@ pub static TANH_BACKWARD: Operator<TanhBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tanh_backward_cpu as TanhBackwardFn),
         Kernel::new(DispatchKey::Meta, tanh_backward_meta as TanhBackwardFn),
         observed!(TANH_BACKWARD: TanhBackwardFn, [grad_output, output], grad_output, output),
+        boxing!(TANH_BACKWARD: TanhBackwardFn, grad_output, output),
     ],
     tanh_backward_boxed,
 );

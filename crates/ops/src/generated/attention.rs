@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::attention`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -33,6 +33,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: Operator<ScaledDotProductAttentionFn> =
             scaled_dot_product_attention_composite as ScaledDotProductAttentionFn,
         ),
         observed!(SCALED_DOT_PRODUCT_ATTENTION: ScaledDotProductAttentionFn, [query, key, value, attn_mask], query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
+        boxing!(SCALED_DOT_PRODUCT_ATTENTION: ScaledDotProductAttentionFn, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa),
     ],
     scaled_dot_product_attention_boxed,
 );
@@ -106,6 +107,7 @@ pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _tiled_attention_cpu as _TiledAttentionFn),
         Kernel::new(DispatchKey::Meta, _tiled_attention_meta as _TiledAttentionFn),
         observed!(_TILED_ATTENTION: _TiledAttentionFn, [query, key, value, attn_bias], query, key, value, attn_bias, is_causal, scale),
+        boxing!(_TILED_ATTENTION: _TiledAttentionFn, query, key, value, attn_bias, is_causal, scale),
     ],
     _tiled_attention_boxed,
 );
@@ -212,6 +214,7 @@ pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Oper
         Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_cpu as _TiledAttentionBackwardFn),
         Kernel::new(DispatchKey::Meta, _tiled_attention_backward_meta as _TiledAttentionBackwardFn),
         observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, greatest, inverse_sum], grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
+        boxing!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
     ],
     _tiled_attention_backward_boxed,
 );

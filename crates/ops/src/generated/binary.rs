@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::binary`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static ADD_TENSOR: Operator<AddTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, add_tensor_cpu as AddTensorFn),
         Kernel::new(DispatchKey::Meta, add_tensor_meta as AddTensorFn),
         observed!(ADD_TENSOR: AddTensorFn, [self_, other], self_, other, alpha),
+        boxing!(ADD_TENSOR: AddTensorFn, self_, other, alpha),
     ],
     add_tensor_boxed,
 );
@@ -63,6 +64,7 @@ pub static ADD__TENSOR: Operator<AddInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, add__tensor_cpu as AddInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, add__tensor_meta as AddInPlaceTensorFn),
         observed!(ADD__TENSOR: AddInPlaceTensorFn, [self_, other], self_, other, alpha),
+        boxing!(ADD__TENSOR: AddInPlaceTensorFn, self_, other, alpha),
     ],
     add__tensor_boxed,
 );
@@ -105,6 +107,7 @@ pub static ADD_OUT: Operator<AddOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, add_out_cpu as AddOutFn),
         Kernel::new(DispatchKey::Meta, add_out_meta as AddOutFn),
         observed!(ADD_OUT: AddOutFn, [self_, other, out], self_, other, alpha, out),
+        boxing!(ADD_OUT: AddOutFn, self_, other, alpha, out),
     ],
     add_out_boxed,
 );
@@ -159,6 +162,7 @@ pub static ADD_SCALAR: Operator<AddScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_composite as AddScalarFn),
         observed!(ADD_SCALAR: AddScalarFn, [self_], self_, other, alpha),
+        boxing!(ADD_SCALAR: AddScalarFn, self_, other, alpha),
     ],
     add_scalar_boxed,
 );
@@ -196,6 +200,7 @@ pub static ADD_SCALAR_OUT: Operator<AddScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, add_scalar_out_composite as AddScalarOutFn),
         observed!(ADD_SCALAR_OUT: AddScalarOutFn, [self_, out], self_, other, alpha, out),
+        boxing!(ADD_SCALAR_OUT: AddScalarOutFn, self_, other, alpha, out),
     ],
     add_scalar_out_boxed,
 );
@@ -236,6 +241,7 @@ pub static ADD__SCALAR: Operator<AddInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, add__scalar_composite as AddInPlaceScalarFn),
         observed!(ADD__SCALAR: AddInPlaceScalarFn, [self_], self_, other, alpha),
+        boxing!(ADD__SCALAR: AddInPlaceScalarFn, self_, other, alpha),
     ],
     add__scalar_boxed,
 );
@@ -269,6 +275,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
         Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
         observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
+        boxing!(SUB_TENSOR: SubTensorFn, self_, other, alpha),
     ],
     sub_tensor_boxed,
 );
@@ -311,6 +318,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
         observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
+        boxing!(SUB__TENSOR: SubInPlaceTensorFn, self_, other, alpha),
     ],
     sub__tensor_boxed,
 );
@@ -353,6 +361,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
         Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
         observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
+        boxing!(SUB_OUT: SubOutFn, self_, other, alpha, out),
     ],
     sub_out_boxed,
 );
@@ -407,6 +416,7 @@ pub static SUB_SCALAR: Operator<SubScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_composite as SubScalarFn),
         observed!(SUB_SCALAR: SubScalarFn, [self_], self_, other, alpha),
+        boxing!(SUB_SCALAR: SubScalarFn, self_, other, alpha),
     ],
     sub_scalar_boxed,
 );
@@ -444,6 +454,7 @@ pub static SUB_SCALAR_OUT: Operator<SubScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, sub_scalar_out_composite as SubScalarOutFn),
         observed!(SUB_SCALAR_OUT: SubScalarOutFn, [self_, out], self_, other, alpha, out),
+        boxing!(SUB_SCALAR_OUT: SubScalarOutFn, self_, other, alpha, out),
     ],
     sub_scalar_out_boxed,
 );
@@ -484,6 +495,7 @@ pub static SUB__SCALAR: Operator<SubInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, sub__scalar_composite as SubInPlaceScalarFn),
         observed!(SUB__SCALAR: SubInPlaceScalarFn, [self_], self_, other, alpha),
+        boxing!(SUB__SCALAR: SubInPlaceScalarFn, self_, other, alpha),
     ],
     sub__scalar_boxed,
 );
@@ -516,6 +528,7 @@ pub static RSUB_TENSOR: Operator<RsubTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_composite as RsubTensorFn),
         observed!(RSUB_TENSOR: RsubTensorFn, [self_, other], self_, other, alpha),
+        boxing!(RSUB_TENSOR: RsubTensorFn, self_, other, alpha),
     ],
     rsub_tensor_boxed,
 );
@@ -553,6 +566,7 @@ pub static RSUB_TENSOR_OUT: Operator<RsubTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_tensor_out_composite as RsubTensorOutFn),
         observed!(RSUB_TENSOR_OUT: RsubTensorOutFn, [self_, other, out], self_, other, alpha, out),
+        boxing!(RSUB_TENSOR_OUT: RsubTensorOutFn, self_, other, alpha, out),
     ],
     rsub_tensor_out_boxed,
 );
@@ -593,6 +607,7 @@ pub static RSUB_SCALAR: Operator<RsubScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_composite as RsubScalarFn),
         observed!(RSUB_SCALAR: RsubScalarFn, [self_], self_, other, alpha),
+        boxing!(RSUB_SCALAR: RsubScalarFn, self_, other, alpha),
     ],
     rsub_scalar_boxed,
 );
@@ -630,6 +645,7 @@ pub static RSUB_SCALAR_OUT: Operator<RsubScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rsub_scalar_out_composite as RsubScalarOutFn),
         observed!(RSUB_SCALAR_OUT: RsubScalarOutFn, [self_, out], self_, other, alpha, out),
+        boxing!(RSUB_SCALAR_OUT: RsubScalarOutFn, self_, other, alpha, out),
     ],
     rsub_scalar_out_boxed,
 );
@@ -671,6 +687,7 @@ pub static MUL_TENSOR: Operator<MulTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mul_tensor_cpu as MulTensorFn),
         Kernel::new(DispatchKey::Meta, mul_tensor_meta as MulTensorFn),
         observed!(MUL_TENSOR: MulTensorFn, [self_, other], self_, other),
+        boxing!(MUL_TENSOR: MulTensorFn, self_, other),
     ],
     mul_tensor_boxed,
 );
@@ -713,6 +730,7 @@ pub static MUL__TENSOR: Operator<MulInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mul__tensor_cpu as MulInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, mul__tensor_meta as MulInPlaceTensorFn),
         observed!(MUL__TENSOR: MulInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(MUL__TENSOR: MulInPlaceTensorFn, self_, other),
     ],
     mul__tensor_boxed,
 );
@@ -755,6 +773,7 @@ pub static MUL_OUT: Operator<MulOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mul_out_cpu as MulOutFn),
         Kernel::new(DispatchKey::Meta, mul_out_meta as MulOutFn),
         observed!(MUL_OUT: MulOutFn, [self_, other, out], self_, other, out),
+        boxing!(MUL_OUT: MulOutFn, self_, other, out),
     ],
     mul_out_boxed,
 );
@@ -796,6 +815,7 @@ pub static MUL_SCALAR: Operator<MulScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_composite as MulScalarFn),
         observed!(MUL_SCALAR: MulScalarFn, [self_], self_, other),
+        boxing!(MUL_SCALAR: MulScalarFn, self_, other),
     ],
     mul_scalar_boxed,
 );
@@ -828,6 +848,7 @@ pub static MUL_SCALAR_OUT: Operator<MulScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, mul_scalar_out_composite as MulScalarOutFn),
         observed!(MUL_SCALAR_OUT: MulScalarOutFn, [self_, out], self_, other, out),
+        boxing!(MUL_SCALAR_OUT: MulScalarOutFn, self_, other, out),
     ],
     mul_scalar_out_boxed,
 );
@@ -866,6 +887,7 @@ pub static MUL__SCALAR: Operator<MulInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, mul__scalar_composite as MulInPlaceScalarFn),
         observed!(MUL__SCALAR: MulInPlaceScalarFn, [self_], self_, other),
+        boxing!(MUL__SCALAR: MulInPlaceScalarFn, self_, other),
     ],
     mul__scalar_boxed,
 );
@@ -899,6 +921,7 @@ pub static _CHAIN: Operator<_ChainFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _chain_cpu as _ChainFn),
         Kernel::new(DispatchKey::Meta, _chain_meta as _ChainFn),
         observed!(_CHAIN: _ChainFn, [grad_output, derivative], grad_output, derivative),
+        boxing!(_CHAIN: _ChainFn, grad_output, derivative),
     ],
     _chain_boxed,
 );
@@ -941,6 +964,7 @@ pub static _CHAIN_DIV: Operator<_ChainDivFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _chain_div_cpu as _ChainDivFn),
         Kernel::new(DispatchKey::Meta, _chain_div_meta as _ChainDivFn),
         observed!(_CHAIN_DIV: _ChainDivFn, [grad_output, divisor], grad_output, divisor),
+        boxing!(_CHAIN_DIV: _ChainDivFn, grad_output, divisor),
     ],
     _chain_div_boxed,
 );
@@ -983,6 +1007,7 @@ pub static DIV_TENSOR: Operator<DivTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div_tensor_cpu as DivTensorFn),
         Kernel::new(DispatchKey::Meta, div_tensor_meta as DivTensorFn),
         observed!(DIV_TENSOR: DivTensorFn, [self_, other], self_, other),
+        boxing!(DIV_TENSOR: DivTensorFn, self_, other),
     ],
     div_tensor_boxed,
 );
@@ -1025,6 +1050,7 @@ pub static DIV__TENSOR: Operator<DivInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div__tensor_cpu as DivInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, div__tensor_meta as DivInPlaceTensorFn),
         observed!(DIV__TENSOR: DivInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(DIV__TENSOR: DivInPlaceTensorFn, self_, other),
     ],
     div__tensor_boxed,
 );
@@ -1067,6 +1093,7 @@ pub static DIV_OUT: Operator<DivOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div_out_cpu as DivOutFn),
         Kernel::new(DispatchKey::Meta, div_out_meta as DivOutFn),
         observed!(DIV_OUT: DivOutFn, [self_, other, out], self_, other, out),
+        boxing!(DIV_OUT: DivOutFn, self_, other, out),
     ],
     div_out_boxed,
 );
@@ -1108,6 +1135,7 @@ pub static DIV_SCALAR: Operator<DivScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_composite as DivScalarFn),
         observed!(DIV_SCALAR: DivScalarFn, [self_], self_, other),
+        boxing!(DIV_SCALAR: DivScalarFn, self_, other),
     ],
     div_scalar_boxed,
 );
@@ -1140,6 +1168,7 @@ pub static DIV_SCALAR_OUT: Operator<DivScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_out_composite as DivScalarOutFn),
         observed!(DIV_SCALAR_OUT: DivScalarOutFn, [self_, out], self_, other, out),
+        boxing!(DIV_SCALAR_OUT: DivScalarOutFn, self_, other, out),
     ],
     div_scalar_out_boxed,
 );
@@ -1178,6 +1207,7 @@ pub static DIV__SCALAR: Operator<DivInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, div__scalar_composite as DivInPlaceScalarFn),
         observed!(DIV__SCALAR: DivInPlaceScalarFn, [self_], self_, other),
+        boxing!(DIV__SCALAR: DivInPlaceScalarFn, self_, other),
     ],
     div__scalar_boxed,
 );
@@ -1211,6 +1241,7 @@ pub static MAXIMUM: Operator<MaximumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, maximum_cpu as MaximumFn),
         Kernel::new(DispatchKey::Meta, maximum_meta as MaximumFn),
         observed!(MAXIMUM: MaximumFn, [self_, other], self_, other),
+        boxing!(MAXIMUM: MaximumFn, self_, other),
     ],
     maximum_boxed,
 );
@@ -1253,6 +1284,7 @@ pub static MAXIMUM_OUT: Operator<MaximumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, maximum_out_cpu as MaximumOutFn),
         Kernel::new(DispatchKey::Meta, maximum_out_meta as MaximumOutFn),
         observed!(MAXIMUM_OUT: MaximumOutFn, [self_, other, out], self_, other, out),
+        boxing!(MAXIMUM_OUT: MaximumOutFn, self_, other, out),
     ],
     maximum_out_boxed,
 );
@@ -1295,6 +1327,7 @@ pub static MINIMUM: Operator<MinimumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, minimum_cpu as MinimumFn),
         Kernel::new(DispatchKey::Meta, minimum_meta as MinimumFn),
         observed!(MINIMUM: MinimumFn, [self_, other], self_, other),
+        boxing!(MINIMUM: MinimumFn, self_, other),
     ],
     minimum_boxed,
 );
@@ -1337,6 +1370,7 @@ pub static MINIMUM_OUT: Operator<MinimumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, minimum_out_cpu as MinimumOutFn),
         Kernel::new(DispatchKey::Meta, minimum_out_meta as MinimumOutFn),
         observed!(MINIMUM_OUT: MinimumOutFn, [self_, other, out], self_, other, out),
+        boxing!(MINIMUM_OUT: MinimumOutFn, self_, other, out),
     ],
     minimum_out_boxed,
 );
@@ -1379,6 +1413,7 @@ pub static FMAX: Operator<FmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmax_cpu as FmaxFn),
         Kernel::new(DispatchKey::Meta, fmax_meta as FmaxFn),
         observed!(FMAX: FmaxFn, [self_, other], self_, other),
+        boxing!(FMAX: FmaxFn, self_, other),
     ],
     fmax_boxed,
 );
@@ -1421,6 +1456,7 @@ pub static FMAX_OUT: Operator<FmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmax_out_cpu as FmaxOutFn),
         Kernel::new(DispatchKey::Meta, fmax_out_meta as FmaxOutFn),
         observed!(FMAX_OUT: FmaxOutFn, [self_, other, out], self_, other, out),
+        boxing!(FMAX_OUT: FmaxOutFn, self_, other, out),
     ],
     fmax_out_boxed,
 );
@@ -1463,6 +1499,7 @@ pub static FMIN: Operator<FminFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmin_cpu as FminFn),
         Kernel::new(DispatchKey::Meta, fmin_meta as FminFn),
         observed!(FMIN: FminFn, [self_, other], self_, other),
+        boxing!(FMIN: FminFn, self_, other),
     ],
     fmin_boxed,
 );
@@ -1505,6 +1542,7 @@ pub static FMIN_OUT: Operator<FminOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmin_out_cpu as FminOutFn),
         Kernel::new(DispatchKey::Meta, fmin_out_meta as FminOutFn),
         observed!(FMIN_OUT: FminOutFn, [self_, other, out], self_, other, out),
+        boxing!(FMIN_OUT: FminOutFn, self_, other, out),
     ],
     fmin_out_boxed,
 );
@@ -1547,6 +1585,7 @@ pub static ATAN2: Operator<Atan2Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan2_cpu as Atan2Fn),
         Kernel::new(DispatchKey::Meta, atan2_meta as Atan2Fn),
         observed!(ATAN2: Atan2Fn, [self_, other], self_, other),
+        boxing!(ATAN2: Atan2Fn, self_, other),
     ],
     atan2_boxed,
 );
@@ -1589,6 +1628,7 @@ pub static ATAN2_: Operator<Atan2InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan2__cpu as Atan2InPlaceFn),
         Kernel::new(DispatchKey::Meta, atan2__meta as Atan2InPlaceFn),
         observed!(ATAN2_: Atan2InPlaceFn, [self_, other], self_, other),
+        boxing!(ATAN2_: Atan2InPlaceFn, self_, other),
     ],
     atan2__boxed,
 );
@@ -1631,6 +1671,7 @@ pub static ATAN2_OUT: Operator<Atan2OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan2_out_cpu as Atan2OutFn),
         Kernel::new(DispatchKey::Meta, atan2_out_meta as Atan2OutFn),
         observed!(ATAN2_OUT: Atan2OutFn, [self_, other, out], self_, other, out),
+        boxing!(ATAN2_OUT: Atan2OutFn, self_, other, out),
     ],
     atan2_out_boxed,
 );
@@ -1673,6 +1714,7 @@ pub static HYPOT: Operator<HypotFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hypot_cpu as HypotFn),
         Kernel::new(DispatchKey::Meta, hypot_meta as HypotFn),
         observed!(HYPOT: HypotFn, [self_, other], self_, other),
+        boxing!(HYPOT: HypotFn, self_, other),
     ],
     hypot_boxed,
 );
@@ -1715,6 +1757,7 @@ pub static HYPOT_: Operator<HypotInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hypot__cpu as HypotInPlaceFn),
         Kernel::new(DispatchKey::Meta, hypot__meta as HypotInPlaceFn),
         observed!(HYPOT_: HypotInPlaceFn, [self_, other], self_, other),
+        boxing!(HYPOT_: HypotInPlaceFn, self_, other),
     ],
     hypot__boxed,
 );
@@ -1757,6 +1800,7 @@ pub static HYPOT_OUT: Operator<HypotOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hypot_out_cpu as HypotOutFn),
         Kernel::new(DispatchKey::Meta, hypot_out_meta as HypotOutFn),
         observed!(HYPOT_OUT: HypotOutFn, [self_, other, out], self_, other, out),
+        boxing!(HYPOT_OUT: HypotOutFn, self_, other, out),
     ],
     hypot_out_boxed,
 );
@@ -1799,6 +1843,7 @@ pub static COPYSIGN_TENSOR: Operator<CopysignTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, copysign_tensor_cpu as CopysignTensorFn),
         Kernel::new(DispatchKey::Meta, copysign_tensor_meta as CopysignTensorFn),
         observed!(COPYSIGN_TENSOR: CopysignTensorFn, [self_, other], self_, other),
+        boxing!(COPYSIGN_TENSOR: CopysignTensorFn, self_, other),
     ],
     copysign_tensor_boxed,
 );
@@ -1841,6 +1886,7 @@ pub static COPYSIGN__TENSOR: Operator<CopysignInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, copysign__tensor_cpu as CopysignInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, copysign__tensor_meta as CopysignInPlaceTensorFn),
         observed!(COPYSIGN__TENSOR: CopysignInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(COPYSIGN__TENSOR: CopysignInPlaceTensorFn, self_, other),
     ],
     copysign__tensor_boxed,
 );
@@ -1883,6 +1929,7 @@ pub static COPYSIGN_OUT: Operator<CopysignOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, copysign_out_cpu as CopysignOutFn),
         Kernel::new(DispatchKey::Meta, copysign_out_meta as CopysignOutFn),
         observed!(COPYSIGN_OUT: CopysignOutFn, [self_, other, out], self_, other, out),
+        boxing!(COPYSIGN_OUT: CopysignOutFn, self_, other, out),
     ],
     copysign_out_boxed,
 );
@@ -1924,6 +1971,7 @@ pub static COPYSIGN_SCALAR: Operator<CopysignScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, copysign_scalar_composite as CopysignScalarFn),
         observed!(COPYSIGN_SCALAR: CopysignScalarFn, [self_], self_, other),
+        boxing!(COPYSIGN_SCALAR: CopysignScalarFn, self_, other),
     ],
     copysign_scalar_boxed,
 );
@@ -1959,6 +2007,7 @@ pub static COPYSIGN_SCALAR_OUT: Operator<CopysignScalarOutFn> = Operator::new(
             copysign_scalar_out_composite as CopysignScalarOutFn,
         ),
         observed!(COPYSIGN_SCALAR_OUT: CopysignScalarOutFn, [self_, out], self_, other, out),
+        boxing!(COPYSIGN_SCALAR_OUT: CopysignScalarOutFn, self_, other, out),
     ],
     copysign_scalar_out_boxed,
 );
@@ -2001,6 +2050,7 @@ pub static COPYSIGN__SCALAR: Operator<CopysignInPlaceScalarFn> = Operator::new(
             copysign__scalar_composite as CopysignInPlaceScalarFn,
         ),
         observed!(COPYSIGN__SCALAR: CopysignInPlaceScalarFn, [self_], self_, other),
+        boxing!(COPYSIGN__SCALAR: CopysignInPlaceScalarFn, self_, other),
     ],
     copysign__scalar_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::choice`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static WHERE_: Operator<WhereFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, where__composite as WhereFn),
         observed!(WHERE_: WhereFn, [condition], condition),
+        boxing!(WHERE_: WhereFn, condition),
     ],
     where__boxed,
 );
@@ -54,6 +55,7 @@ pub static WHERE_SELF: Operator<WhereSelfFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, where_self_cpu as WhereSelfFn),
         Kernel::new(DispatchKey::Meta, where_self_meta as WhereSelfFn),
         observed!(WHERE_SELF: WhereSelfFn, [condition, self_, other], condition, self_, other),
+        boxing!(WHERE_SELF: WhereSelfFn, condition, self_, other),
     ],
     where_self_boxed,
 );
@@ -106,6 +108,7 @@ pub static WHERE_SELF_OUT: Operator<WhereSelfOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, where_self_out_cpu as WhereSelfOutFn),
         Kernel::new(DispatchKey::Meta, where_self_out_meta as WhereSelfOutFn),
         observed!(WHERE_SELF_OUT: WhereSelfOutFn, [condition, self_, other, out], condition, self_, other, out),
+        boxing!(WHERE_SELF_OUT: WhereSelfOutFn, condition, self_, other, out),
     ],
     where_self_out_boxed,
 );
@@ -161,6 +164,7 @@ pub static WHERE_SCALARSELF: Operator<WhereScalarselfFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalarself_composite as WhereScalarselfFn),
         observed!(WHERE_SCALARSELF: WhereScalarselfFn, [condition, other], condition, self_, other),
+        boxing!(WHERE_SCALARSELF: WhereScalarselfFn, condition, self_, other),
     ],
     where_scalarself_boxed,
 );
@@ -202,6 +206,7 @@ pub static WHERE_SCALAROTHER: Operator<WhereScalarotherFn> = Operator::new(
             where_scalarother_composite as WhereScalarotherFn,
         ),
         observed!(WHERE_SCALAROTHER: WhereScalarotherFn, [condition, self_], condition, self_, other),
+        boxing!(WHERE_SCALAROTHER: WhereScalarotherFn, condition, self_, other),
     ],
     where_scalarother_boxed,
 );
@@ -240,6 +245,7 @@ pub static WHERE_SCALAR: Operator<WhereScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, where_scalar_composite as WhereScalarFn),
         observed!(WHERE_SCALAR: WhereScalarFn, [condition], condition, self_, other),
+        boxing!(WHERE_SCALAR: WhereScalarFn, condition, self_, other),
     ],
     where_scalar_boxed,
 );
@@ -280,6 +286,7 @@ pub static MASKED_FILL_SCALAR: Operator<MaskedFillScalarFn> = Operator::new(
             masked_fill_scalar_composite as MaskedFillScalarFn,
         ),
         observed!(MASKED_FILL_SCALAR: MaskedFillScalarFn, [self_, mask], self_, mask, value),
+        boxing!(MASKED_FILL_SCALAR: MaskedFillScalarFn, self_, mask, value),
     ],
     masked_fill_scalar_boxed,
 );
@@ -321,6 +328,7 @@ pub static MASKED_FILL_SCALAR_OUT: Operator<MaskedFillScalarOutFn> = Operator::n
             masked_fill_scalar_out_composite as MaskedFillScalarOutFn,
         ),
         observed!(MASKED_FILL_SCALAR_OUT: MaskedFillScalarOutFn, [self_, mask, out], self_, mask, value, out),
+        boxing!(MASKED_FILL_SCALAR_OUT: MaskedFillScalarOutFn, self_, mask, value, out),
     ],
     masked_fill_scalar_out_boxed,
 );
@@ -364,6 +372,7 @@ pub static MASKED_FILL_TENSOR: Operator<MaskedFillTensorFn> = Operator::new(
             masked_fill_tensor_composite as MaskedFillTensorFn,
         ),
         observed!(MASKED_FILL_TENSOR: MaskedFillTensorFn, [self_, mask, value], self_, mask, value),
+        boxing!(MASKED_FILL_TENSOR: MaskedFillTensorFn, self_, mask, value),
     ],
     masked_fill_tensor_boxed,
 );
@@ -405,6 +414,7 @@ pub static MASKED_FILL_TENSOR_OUT: Operator<MaskedFillTensorOutFn> = Operator::n
             masked_fill_tensor_out_composite as MaskedFillTensorOutFn,
         ),
         observed!(MASKED_FILL_TENSOR_OUT: MaskedFillTensorOutFn, [self_, mask, value, out], self_, mask, value, out),
+        boxing!(MASKED_FILL_TENSOR_OUT: MaskedFillTensorOutFn, self_, mask, value, out),
     ],
     masked_fill_tensor_out_boxed,
 );
@@ -447,6 +457,7 @@ pub static MASKED_FILL__SCALAR: Operator<MaskedFillInPlaceScalarFn> = Operator::
         Kernel::new(DispatchKey::Cpu, masked_fill__scalar_cpu as MaskedFillInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, masked_fill__scalar_meta as MaskedFillInPlaceScalarFn),
         observed!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, [self_, mask], self_, mask, value),
+        boxing!(MASKED_FILL__SCALAR: MaskedFillInPlaceScalarFn, self_, mask, value),
     ],
     masked_fill__scalar_boxed,
 );
@@ -502,6 +513,7 @@ pub static MASKED_FILL__TENSOR: Operator<MaskedFillInPlaceTensorFn> = Operator::
         Kernel::new(DispatchKey::Cpu, masked_fill__tensor_cpu as MaskedFillInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, masked_fill__tensor_meta as MaskedFillInPlaceTensorFn),
         observed!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, [self_, mask, value], self_, mask, value),
+        boxing!(MASKED_FILL__TENSOR: MaskedFillInPlaceTensorFn, self_, mask, value),
     ],
     masked_fill__tensor_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::compare`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static EQ_TENSOR: Operator<EqTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq_tensor_cpu as EqTensorFn),
         Kernel::new(DispatchKey::Meta, eq_tensor_meta as EqTensorFn),
         observed!(EQ_TENSOR: EqTensorFn, [self_, other], self_, other),
+        boxing!(EQ_TENSOR: EqTensorFn, self_, other),
     ],
     eq_tensor_boxed,
 );
@@ -62,6 +63,7 @@ pub static EQ__TENSOR: Operator<EqInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq__tensor_cpu as EqInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, eq__tensor_meta as EqInPlaceTensorFn),
         observed!(EQ__TENSOR: EqInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(EQ__TENSOR: EqInPlaceTensorFn, self_, other),
     ],
     eq__tensor_boxed,
 );
@@ -104,6 +106,7 @@ pub static EQ_TENSOR_OUT: Operator<EqTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq_tensor_out_cpu as EqTensorOutFn),
         Kernel::new(DispatchKey::Meta, eq_tensor_out_meta as EqTensorOutFn),
         observed!(EQ_TENSOR_OUT: EqTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(EQ_TENSOR_OUT: EqTensorOutFn, self_, other, out),
     ],
     eq_tensor_out_boxed,
 );
@@ -146,6 +149,7 @@ pub static EQ_SCALAR: Operator<EqScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq_scalar_cpu as EqScalarFn),
         Kernel::new(DispatchKey::Meta, eq_scalar_meta as EqScalarFn),
         observed!(EQ_SCALAR: EqScalarFn, [self_], self_, other),
+        boxing!(EQ_SCALAR: EqScalarFn, self_, other),
     ],
     eq_scalar_boxed,
 );
@@ -188,6 +192,7 @@ pub static EQ__SCALAR: Operator<EqInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq__scalar_cpu as EqInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, eq__scalar_meta as EqInPlaceScalarFn),
         observed!(EQ__SCALAR: EqInPlaceScalarFn, [self_], self_, other),
+        boxing!(EQ__SCALAR: EqInPlaceScalarFn, self_, other),
     ],
     eq__scalar_boxed,
 );
@@ -230,6 +235,7 @@ pub static EQ_SCALAR_OUT: Operator<EqScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, eq_scalar_out_cpu as EqScalarOutFn),
         Kernel::new(DispatchKey::Meta, eq_scalar_out_meta as EqScalarOutFn),
         observed!(EQ_SCALAR_OUT: EqScalarOutFn, [self_, out], self_, other, out),
+        boxing!(EQ_SCALAR_OUT: EqScalarOutFn, self_, other, out),
     ],
     eq_scalar_out_boxed,
 );
@@ -272,6 +278,7 @@ pub static NE_TENSOR: Operator<NeTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne_tensor_cpu as NeTensorFn),
         Kernel::new(DispatchKey::Meta, ne_tensor_meta as NeTensorFn),
         observed!(NE_TENSOR: NeTensorFn, [self_, other], self_, other),
+        boxing!(NE_TENSOR: NeTensorFn, self_, other),
     ],
     ne_tensor_boxed,
 );
@@ -314,6 +321,7 @@ pub static NE__TENSOR: Operator<NeInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne__tensor_cpu as NeInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, ne__tensor_meta as NeInPlaceTensorFn),
         observed!(NE__TENSOR: NeInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(NE__TENSOR: NeInPlaceTensorFn, self_, other),
     ],
     ne__tensor_boxed,
 );
@@ -356,6 +364,7 @@ pub static NE_TENSOR_OUT: Operator<NeTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne_tensor_out_cpu as NeTensorOutFn),
         Kernel::new(DispatchKey::Meta, ne_tensor_out_meta as NeTensorOutFn),
         observed!(NE_TENSOR_OUT: NeTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(NE_TENSOR_OUT: NeTensorOutFn, self_, other, out),
     ],
     ne_tensor_out_boxed,
 );
@@ -398,6 +407,7 @@ pub static NE_SCALAR: Operator<NeScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne_scalar_cpu as NeScalarFn),
         Kernel::new(DispatchKey::Meta, ne_scalar_meta as NeScalarFn),
         observed!(NE_SCALAR: NeScalarFn, [self_], self_, other),
+        boxing!(NE_SCALAR: NeScalarFn, self_, other),
     ],
     ne_scalar_boxed,
 );
@@ -440,6 +450,7 @@ pub static NE__SCALAR: Operator<NeInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne__scalar_cpu as NeInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, ne__scalar_meta as NeInPlaceScalarFn),
         observed!(NE__SCALAR: NeInPlaceScalarFn, [self_], self_, other),
+        boxing!(NE__SCALAR: NeInPlaceScalarFn, self_, other),
     ],
     ne__scalar_boxed,
 );
@@ -482,6 +493,7 @@ pub static NE_SCALAR_OUT: Operator<NeScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ne_scalar_out_cpu as NeScalarOutFn),
         Kernel::new(DispatchKey::Meta, ne_scalar_out_meta as NeScalarOutFn),
         observed!(NE_SCALAR_OUT: NeScalarOutFn, [self_, out], self_, other, out),
+        boxing!(NE_SCALAR_OUT: NeScalarOutFn, self_, other, out),
     ],
     ne_scalar_out_boxed,
 );
@@ -524,6 +536,7 @@ pub static LT_TENSOR: Operator<LtTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt_tensor_cpu as LtTensorFn),
         Kernel::new(DispatchKey::Meta, lt_tensor_meta as LtTensorFn),
         observed!(LT_TENSOR: LtTensorFn, [self_, other], self_, other),
+        boxing!(LT_TENSOR: LtTensorFn, self_, other),
     ],
     lt_tensor_boxed,
 );
@@ -566,6 +579,7 @@ pub static LT__TENSOR: Operator<LtInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt__tensor_cpu as LtInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, lt__tensor_meta as LtInPlaceTensorFn),
         observed!(LT__TENSOR: LtInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(LT__TENSOR: LtInPlaceTensorFn, self_, other),
     ],
     lt__tensor_boxed,
 );
@@ -608,6 +622,7 @@ pub static LT_TENSOR_OUT: Operator<LtTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt_tensor_out_cpu as LtTensorOutFn),
         Kernel::new(DispatchKey::Meta, lt_tensor_out_meta as LtTensorOutFn),
         observed!(LT_TENSOR_OUT: LtTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(LT_TENSOR_OUT: LtTensorOutFn, self_, other, out),
     ],
     lt_tensor_out_boxed,
 );
@@ -650,6 +665,7 @@ pub static LT_SCALAR: Operator<LtScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt_scalar_cpu as LtScalarFn),
         Kernel::new(DispatchKey::Meta, lt_scalar_meta as LtScalarFn),
         observed!(LT_SCALAR: LtScalarFn, [self_], self_, other),
+        boxing!(LT_SCALAR: LtScalarFn, self_, other),
     ],
     lt_scalar_boxed,
 );
@@ -692,6 +708,7 @@ pub static LT__SCALAR: Operator<LtInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt__scalar_cpu as LtInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, lt__scalar_meta as LtInPlaceScalarFn),
         observed!(LT__SCALAR: LtInPlaceScalarFn, [self_], self_, other),
+        boxing!(LT__SCALAR: LtInPlaceScalarFn, self_, other),
     ],
     lt__scalar_boxed,
 );
@@ -734,6 +751,7 @@ pub static LT_SCALAR_OUT: Operator<LtScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lt_scalar_out_cpu as LtScalarOutFn),
         Kernel::new(DispatchKey::Meta, lt_scalar_out_meta as LtScalarOutFn),
         observed!(LT_SCALAR_OUT: LtScalarOutFn, [self_, out], self_, other, out),
+        boxing!(LT_SCALAR_OUT: LtScalarOutFn, self_, other, out),
     ],
     lt_scalar_out_boxed,
 );
@@ -776,6 +794,7 @@ pub static LE_TENSOR: Operator<LeTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le_tensor_cpu as LeTensorFn),
         Kernel::new(DispatchKey::Meta, le_tensor_meta as LeTensorFn),
         observed!(LE_TENSOR: LeTensorFn, [self_, other], self_, other),
+        boxing!(LE_TENSOR: LeTensorFn, self_, other),
     ],
     le_tensor_boxed,
 );
@@ -818,6 +837,7 @@ pub static LE__TENSOR: Operator<LeInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le__tensor_cpu as LeInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, le__tensor_meta as LeInPlaceTensorFn),
         observed!(LE__TENSOR: LeInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(LE__TENSOR: LeInPlaceTensorFn, self_, other),
     ],
     le__tensor_boxed,
 );
@@ -860,6 +880,7 @@ pub static LE_TENSOR_OUT: Operator<LeTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le_tensor_out_cpu as LeTensorOutFn),
         Kernel::new(DispatchKey::Meta, le_tensor_out_meta as LeTensorOutFn),
         observed!(LE_TENSOR_OUT: LeTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(LE_TENSOR_OUT: LeTensorOutFn, self_, other, out),
     ],
     le_tensor_out_boxed,
 );
@@ -902,6 +923,7 @@ pub static LE_SCALAR: Operator<LeScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le_scalar_cpu as LeScalarFn),
         Kernel::new(DispatchKey::Meta, le_scalar_meta as LeScalarFn),
         observed!(LE_SCALAR: LeScalarFn, [self_], self_, other),
+        boxing!(LE_SCALAR: LeScalarFn, self_, other),
     ],
     le_scalar_boxed,
 );
@@ -944,6 +966,7 @@ pub static LE__SCALAR: Operator<LeInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le__scalar_cpu as LeInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, le__scalar_meta as LeInPlaceScalarFn),
         observed!(LE__SCALAR: LeInPlaceScalarFn, [self_], self_, other),
+        boxing!(LE__SCALAR: LeInPlaceScalarFn, self_, other),
     ],
     le__scalar_boxed,
 );
@@ -986,6 +1009,7 @@ pub static LE_SCALAR_OUT: Operator<LeScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, le_scalar_out_cpu as LeScalarOutFn),
         Kernel::new(DispatchKey::Meta, le_scalar_out_meta as LeScalarOutFn),
         observed!(LE_SCALAR_OUT: LeScalarOutFn, [self_, out], self_, other, out),
+        boxing!(LE_SCALAR_OUT: LeScalarOutFn, self_, other, out),
     ],
     le_scalar_out_boxed,
 );
@@ -1028,6 +1052,7 @@ pub static GT_TENSOR: Operator<GtTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt_tensor_cpu as GtTensorFn),
         Kernel::new(DispatchKey::Meta, gt_tensor_meta as GtTensorFn),
         observed!(GT_TENSOR: GtTensorFn, [self_, other], self_, other),
+        boxing!(GT_TENSOR: GtTensorFn, self_, other),
     ],
     gt_tensor_boxed,
 );
@@ -1070,6 +1095,7 @@ pub static GT__TENSOR: Operator<GtInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt__tensor_cpu as GtInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, gt__tensor_meta as GtInPlaceTensorFn),
         observed!(GT__TENSOR: GtInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(GT__TENSOR: GtInPlaceTensorFn, self_, other),
     ],
     gt__tensor_boxed,
 );
@@ -1112,6 +1138,7 @@ pub static GT_TENSOR_OUT: Operator<GtTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt_tensor_out_cpu as GtTensorOutFn),
         Kernel::new(DispatchKey::Meta, gt_tensor_out_meta as GtTensorOutFn),
         observed!(GT_TENSOR_OUT: GtTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(GT_TENSOR_OUT: GtTensorOutFn, self_, other, out),
     ],
     gt_tensor_out_boxed,
 );
@@ -1154,6 +1181,7 @@ pub static GT_SCALAR: Operator<GtScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt_scalar_cpu as GtScalarFn),
         Kernel::new(DispatchKey::Meta, gt_scalar_meta as GtScalarFn),
         observed!(GT_SCALAR: GtScalarFn, [self_], self_, other),
+        boxing!(GT_SCALAR: GtScalarFn, self_, other),
     ],
     gt_scalar_boxed,
 );
@@ -1196,6 +1224,7 @@ pub static GT__SCALAR: Operator<GtInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt__scalar_cpu as GtInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, gt__scalar_meta as GtInPlaceScalarFn),
         observed!(GT__SCALAR: GtInPlaceScalarFn, [self_], self_, other),
+        boxing!(GT__SCALAR: GtInPlaceScalarFn, self_, other),
     ],
     gt__scalar_boxed,
 );
@@ -1238,6 +1267,7 @@ pub static GT_SCALAR_OUT: Operator<GtScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gt_scalar_out_cpu as GtScalarOutFn),
         Kernel::new(DispatchKey::Meta, gt_scalar_out_meta as GtScalarOutFn),
         observed!(GT_SCALAR_OUT: GtScalarOutFn, [self_, out], self_, other, out),
+        boxing!(GT_SCALAR_OUT: GtScalarOutFn, self_, other, out),
     ],
     gt_scalar_out_boxed,
 );
@@ -1280,6 +1310,7 @@ pub static GE_TENSOR: Operator<GeTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge_tensor_cpu as GeTensorFn),
         Kernel::new(DispatchKey::Meta, ge_tensor_meta as GeTensorFn),
         observed!(GE_TENSOR: GeTensorFn, [self_, other], self_, other),
+        boxing!(GE_TENSOR: GeTensorFn, self_, other),
     ],
     ge_tensor_boxed,
 );
@@ -1322,6 +1353,7 @@ pub static GE__TENSOR: Operator<GeInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge__tensor_cpu as GeInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, ge__tensor_meta as GeInPlaceTensorFn),
         observed!(GE__TENSOR: GeInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(GE__TENSOR: GeInPlaceTensorFn, self_, other),
     ],
     ge__tensor_boxed,
 );
@@ -1364,6 +1396,7 @@ pub static GE_TENSOR_OUT: Operator<GeTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge_tensor_out_cpu as GeTensorOutFn),
         Kernel::new(DispatchKey::Meta, ge_tensor_out_meta as GeTensorOutFn),
         observed!(GE_TENSOR_OUT: GeTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(GE_TENSOR_OUT: GeTensorOutFn, self_, other, out),
     ],
     ge_tensor_out_boxed,
 );
@@ -1406,6 +1439,7 @@ pub static GE_SCALAR: Operator<GeScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge_scalar_cpu as GeScalarFn),
         Kernel::new(DispatchKey::Meta, ge_scalar_meta as GeScalarFn),
         observed!(GE_SCALAR: GeScalarFn, [self_], self_, other),
+        boxing!(GE_SCALAR: GeScalarFn, self_, other),
     ],
     ge_scalar_boxed,
 );
@@ -1448,6 +1482,7 @@ pub static GE__SCALAR: Operator<GeInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge__scalar_cpu as GeInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, ge__scalar_meta as GeInPlaceScalarFn),
         observed!(GE__SCALAR: GeInPlaceScalarFn, [self_], self_, other),
+        boxing!(GE__SCALAR: GeInPlaceScalarFn, self_, other),
     ],
     ge__scalar_boxed,
 );
@@ -1490,6 +1525,7 @@ pub static GE_SCALAR_OUT: Operator<GeScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ge_scalar_out_cpu as GeScalarOutFn),
         Kernel::new(DispatchKey::Meta, ge_scalar_out_meta as GeScalarOutFn),
         observed!(GE_SCALAR_OUT: GeScalarOutFn, [self_, out], self_, other, out),
+        boxing!(GE_SCALAR_OUT: GeScalarOutFn, self_, other, out),
     ],
     ge_scalar_out_boxed,
 );
@@ -1532,6 +1568,7 @@ pub static ISNAN: Operator<IsnanFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isnan_cpu as IsnanFn),
         Kernel::new(DispatchKey::Meta, isnan_meta as IsnanFn),
         observed!(ISNAN: IsnanFn, [self_], self_),
+        boxing!(ISNAN: IsnanFn, self_),
     ],
     isnan_boxed,
 );
@@ -1574,6 +1611,7 @@ pub static ISNAN_OUT: Operator<IsnanOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isnan_out_cpu as IsnanOutFn),
         Kernel::new(DispatchKey::Meta, isnan_out_meta as IsnanOutFn),
         observed!(ISNAN_OUT: IsnanOutFn, [self_, out], self_, out),
+        boxing!(ISNAN_OUT: IsnanOutFn, self_, out),
     ],
     isnan_out_boxed,
 );
@@ -1616,6 +1654,7 @@ pub static ISFINITE: Operator<IsfiniteFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isfinite_cpu as IsfiniteFn),
         Kernel::new(DispatchKey::Meta, isfinite_meta as IsfiniteFn),
         observed!(ISFINITE: IsfiniteFn, [self_], self_),
+        boxing!(ISFINITE: IsfiniteFn, self_),
     ],
     isfinite_boxed,
 );
@@ -1658,6 +1697,7 @@ pub static ISINF: Operator<IsinfFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isinf_cpu as IsinfFn),
         Kernel::new(DispatchKey::Meta, isinf_meta as IsinfFn),
         observed!(ISINF: IsinfFn, [self_], self_),
+        boxing!(ISINF: IsinfFn, self_),
     ],
     isinf_boxed,
 );
@@ -1700,6 +1740,7 @@ pub static ISINF_OUT: Operator<IsinfOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isinf_out_cpu as IsinfOutFn),
         Kernel::new(DispatchKey::Meta, isinf_out_meta as IsinfOutFn),
         observed!(ISINF_OUT: IsinfOutFn, [self_, out], self_, out),
+        boxing!(ISINF_OUT: IsinfOutFn, self_, out),
     ],
     isinf_out_boxed,
 );
@@ -1742,6 +1783,7 @@ pub static SIGNBIT: Operator<SignbitFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, signbit_cpu as SignbitFn),
         Kernel::new(DispatchKey::Meta, signbit_meta as SignbitFn),
         observed!(SIGNBIT: SignbitFn, [self_], self_),
+        boxing!(SIGNBIT: SignbitFn, self_),
     ],
     signbit_boxed,
 );
@@ -1784,6 +1826,7 @@ pub static SIGNBIT_OUT: Operator<SignbitOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, signbit_out_cpu as SignbitOutFn),
         Kernel::new(DispatchKey::Meta, signbit_out_meta as SignbitOutFn),
         observed!(SIGNBIT_OUT: SignbitOutFn, [self_, out], self_, out),
+        boxing!(SIGNBIT_OUT: SignbitOutFn, self_, out),
     ],
     signbit_out_boxed,
 );
@@ -1826,6 +1869,7 @@ pub static ISCLOSE: Operator<IscloseFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isclose_cpu as IscloseFn),
         Kernel::new(DispatchKey::Meta, isclose_meta as IscloseFn),
         observed!(ISCLOSE: IscloseFn, [self_, other], self_, other, rtol, atol, equal_nan),
+        boxing!(ISCLOSE: IscloseFn, self_, other, rtol, atol, equal_nan),
     ],
     isclose_boxed,
 );
@@ -1888,6 +1932,7 @@ pub static EQUAL: Operator<EqualFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, equal_composite as EqualFn),
         observed!(EQUAL: EqualFn, [self_, other], self_, other),
+        boxing!(EQUAL: EqualFn, self_, other),
     ],
     equal_boxed,
 );
@@ -1920,6 +1965,7 @@ pub static ALLCLOSE: Operator<AllcloseFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, allclose_composite as AllcloseFn),
         observed!(ALLCLOSE: AllcloseFn, [self_, other], self_, other, rtol, atol, equal_nan),
+        boxing!(ALLCLOSE: AllcloseFn, self_, other, rtol, atol, equal_nan),
     ],
     allclose_boxed,
 );
@@ -1967,6 +2013,7 @@ pub static ISPOSINF: Operator<IsposinfFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isposinf_cpu as IsposinfFn),
         Kernel::new(DispatchKey::Meta, isposinf_meta as IsposinfFn),
         observed!(ISPOSINF: IsposinfFn, [self_], self_),
+        boxing!(ISPOSINF: IsposinfFn, self_),
     ],
     isposinf_boxed,
 );
@@ -2009,6 +2056,7 @@ pub static ISPOSINF_OUT: Operator<IsposinfOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isposinf_out_cpu as IsposinfOutFn),
         Kernel::new(DispatchKey::Meta, isposinf_out_meta as IsposinfOutFn),
         observed!(ISPOSINF_OUT: IsposinfOutFn, [self_, out], self_, out),
+        boxing!(ISPOSINF_OUT: IsposinfOutFn, self_, out),
     ],
     isposinf_out_boxed,
 );
@@ -2051,6 +2099,7 @@ pub static ISNEGINF: Operator<IsneginfFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isneginf_cpu as IsneginfFn),
         Kernel::new(DispatchKey::Meta, isneginf_meta as IsneginfFn),
         observed!(ISNEGINF: IsneginfFn, [self_], self_),
+        boxing!(ISNEGINF: IsneginfFn, self_),
     ],
     isneginf_boxed,
 );
@@ -2093,6 +2142,7 @@ pub static ISNEGINF_OUT: Operator<IsneginfOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, isneginf_out_cpu as IsneginfOutFn),
         Kernel::new(DispatchKey::Meta, isneginf_out_meta as IsneginfOutFn),
         observed!(ISNEGINF_OUT: IsneginfOutFn, [self_, out], self_, out),
+        boxing!(ISNEGINF_OUT: IsneginfOutFn, self_, out),
     ],
     isneginf_out_boxed,
 );

@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::convert`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
@@ -19,6 +20,7 @@ pub static CONTIGUOUS: Operator<ContiguousFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, contiguous_composite as ContiguousFn),
         observed!(CONTIGUOUS: ContiguousFn, [self_], self_, memory_format),
+        boxing!(CONTIGUOUS: ContiguousFn, self_, memory_format),
     ],
     contiguous_boxed,
 );
@@ -55,6 +57,7 @@ pub static CONJ: Operator<ConjFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_composite as ConjFn),
         observed!(CONJ: ConjFn, [self_], self_),
+        boxing!(CONJ: ConjFn, self_),
     ],
     conj_boxed,
 );
@@ -87,6 +90,7 @@ pub static RESOLVE_CONJ: Operator<ResolveConjFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_conj_composite as ResolveConjFn),
         observed!(RESOLVE_CONJ: ResolveConjFn, [self_], self_),
+        boxing!(RESOLVE_CONJ: ResolveConjFn, self_),
     ],
     resolve_conj_boxed,
 );
@@ -119,6 +123,7 @@ pub static RESOLVE_NEG: Operator<ResolveNegFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, resolve_neg_composite as ResolveNegFn),
         observed!(RESOLVE_NEG: ResolveNegFn, [self_], self_),
+        boxing!(RESOLVE_NEG: ResolveNegFn, self_),
     ],
     resolve_neg_boxed,
 );
@@ -151,6 +156,7 @@ pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_composite as ConjPhysicalFn),
         observed!(CONJ_PHYSICAL: ConjPhysicalFn, [self_], self_),
+        boxing!(CONJ_PHYSICAL: ConjPhysicalFn, self_),
     ],
     conj_physical_boxed,
 );
@@ -186,6 +192,7 @@ pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
             conj_physical__composite as ConjPhysicalInPlaceFn,
         ),
         observed!(CONJ_PHYSICAL_: ConjPhysicalInPlaceFn, [self_], self_),
+        boxing!(CONJ_PHYSICAL_: ConjPhysicalInPlaceFn, self_),
     ],
     conj_physical__boxed,
 );
@@ -219,6 +226,7 @@ pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conj_physical_out_composite as ConjPhysicalOutFn),
         observed!(CONJ_PHYSICAL_OUT: ConjPhysicalOutFn, [self_, out], self_, out),
+        boxing!(CONJ_PHYSICAL_OUT: ConjPhysicalOutFn, self_, out),
     ],
     conj_physical_out_boxed,
 );
@@ -262,6 +270,7 @@ pub static TO_DTYPE_LAYOUT: Operator<ToDtypeLayoutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_layout_composite as ToDtypeLayoutFn),
         observed!(TO_DTYPE_LAYOUT: ToDtypeLayoutFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
+        boxing!(TO_DTYPE_LAYOUT: ToDtypeLayoutFn, self_, dtype, layout, device, pin_memory, non_blocking, copy, memory_format),
     ],
     to_dtype_layout_boxed,
 );
@@ -324,6 +333,7 @@ pub static TO_DEVICE: Operator<ToDeviceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, to_device_composite as ToDeviceFn),
         observed!(TO_DEVICE: ToDeviceFn, [self_], self_, device, dtype, non_blocking, copy, memory_format),
+        boxing!(TO_DEVICE: ToDeviceFn, self_, device, dtype, non_blocking, copy, memory_format),
     ],
     to_device_boxed,
 );
@@ -380,6 +390,7 @@ pub static TO_DTYPE: Operator<ToDtypeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, to_dtype_composite as ToDtypeFn),
         observed!(TO_DTYPE: ToDtypeFn, [self_], self_, dtype, non_blocking, copy, memory_format),
+        boxing!(TO_DTYPE: ToDtypeFn, self_, dtype, non_blocking, copy, memory_format),
     ],
     to_dtype_boxed,
 );
@@ -432,6 +443,7 @@ pub static TO_OTHER: Operator<ToOtherFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, to_other_composite as ToOtherFn),
         observed!(TO_OTHER: ToOtherFn, [self_, other], self_, other, non_blocking, copy, memory_format),
+        boxing!(TO_OTHER: ToOtherFn, self_, other, non_blocking, copy, memory_format),
     ],
     to_other_boxed,
 );
@@ -484,6 +496,7 @@ pub static TYPE_AS: Operator<TypeAsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, type_as_composite as TypeAsFn),
         observed!(TYPE_AS: TypeAsFn, [self_, other], self_, other),
+        boxing!(TYPE_AS: TypeAsFn, self_, other),
     ],
     type_as_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::convolution`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static CONV1D: Operator<Conv1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_composite as Conv1dFn),
         observed!(CONV1D: Conv1dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV1D: Conv1dFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv1d_boxed,
 );
@@ -80,6 +81,7 @@ pub static CONV1D_PADDING: Operator<Conv1dPaddingFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv1d_padding_composite as Conv1dPaddingFn),
         observed!(CONV1D_PADDING: Conv1dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV1D_PADDING: Conv1dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv1d_padding_boxed,
 );
@@ -148,6 +150,7 @@ pub static CONV_TRANSPOSE1D: Operator<ConvTranspose1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv_transpose1d_composite as ConvTranspose1dFn),
         observed!(CONV_TRANSPOSE1D: ConvTranspose1dFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+        boxing!(CONV_TRANSPOSE1D: ConvTranspose1dFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
     ],
     conv_transpose1d_boxed,
 );
@@ -219,6 +222,7 @@ pub static CONV2D: Operator<Conv2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_composite as Conv2dFn),
         observed!(CONV2D: Conv2dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV2D: Conv2dFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv2d_boxed,
 );
@@ -278,6 +282,7 @@ pub static CONV2D_PADDING: Operator<Conv2dPaddingFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv2d_padding_composite as Conv2dPaddingFn),
         observed!(CONV2D_PADDING: Conv2dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV2D_PADDING: Conv2dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv2d_padding_boxed,
 );
@@ -349,6 +354,7 @@ pub static CONV_TRANSPOSE2D_INPUT: Operator<ConvTranspose2dInputFn> = Operator::
             conv_transpose2d_input_composite as ConvTranspose2dInputFn,
         ),
         observed!(CONV_TRANSPOSE2D_INPUT: ConvTranspose2dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+        boxing!(CONV_TRANSPOSE2D_INPUT: ConvTranspose2dInputFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
     ],
     conv_transpose2d_input_boxed,
 );
@@ -421,6 +427,7 @@ pub static CONV3D: Operator<Conv3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_composite as Conv3dFn),
         observed!(CONV3D: Conv3dFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV3D: Conv3dFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv3d_boxed,
 );
@@ -480,6 +487,7 @@ pub static CONV3D_PADDING: Operator<Conv3dPaddingFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, conv3d_padding_composite as Conv3dPaddingFn),
         observed!(CONV3D_PADDING: Conv3dPaddingFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, groups),
+        boxing!(CONV3D_PADDING: Conv3dPaddingFn, input, weight, bias, stride, padding, dilation, groups),
     ],
     conv3d_padding_boxed,
 );
@@ -551,6 +559,7 @@ pub static CONV_TRANSPOSE3D_INPUT: Operator<ConvTranspose3dInputFn> = Operator::
             conv_transpose3d_input_composite as ConvTranspose3dInputFn,
         ),
         observed!(CONV_TRANSPOSE3D_INPUT: ConvTranspose3dInputFn, [input, weight, bias], input, weight, bias, stride, padding, output_padding, groups, dilation),
+        boxing!(CONV_TRANSPOSE3D_INPUT: ConvTranspose3dInputFn, input, weight, bias, stride, padding, output_padding, groups, dilation),
     ],
     conv_transpose3d_input_boxed,
 );
@@ -634,6 +643,7 @@ pub static CONVOLUTION: Operator<ConvolutionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, convolution_cpu as ConvolutionFn),
         Kernel::new(DispatchKey::Meta, convolution_meta as ConvolutionFn),
         observed!(CONVOLUTION: ConvolutionFn, [input, weight, bias], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
+        boxing!(CONVOLUTION: ConvolutionFn, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups),
     ],
     convolution_boxed,
 );
@@ -776,6 +786,7 @@ pub static CONVOLUTION_OUT: Operator<ConvolutionOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, convolution_out_cpu as ConvolutionOutFn),
         Kernel::new(DispatchKey::Meta, convolution_out_meta as ConvolutionOutFn),
         observed!(CONVOLUTION_OUT: ConvolutionOutFn, [input, weight, bias, out], input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out),
+        boxing!(CONVOLUTION_OUT: ConvolutionOutFn, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out),
     ],
     convolution_out_boxed,
 );
@@ -937,6 +948,7 @@ pub static CONVOLUTION_BACKWARD: Operator<ConvolutionBackwardFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, convolution_backward_cpu as ConvolutionBackwardFn),
         Kernel::new(DispatchKey::Meta, convolution_backward_meta as ConvolutionBackwardFn),
         observed!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, [grad_output, input, weight], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
+        boxing!(CONVOLUTION_BACKWARD: ConvolutionBackwardFn, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask),
     ],
     convolution_backward_boxed,
 );
@@ -1112,6 +1124,7 @@ pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operat
         Kernel::new(DispatchKey::Cpu, convolution_backward_out_cpu as ConvolutionBackwardOutFn),
         Kernel::new(DispatchKey::Meta, convolution_backward_out_meta as ConvolutionBackwardOutFn),
         observed!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, [grad_output, input, weight, out0, out1, out2], grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
+        boxing!(CONVOLUTION_BACKWARD_OUT: ConvolutionBackwardOutFn, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, out0, out1, out2),
     ],
     convolution_backward_out_boxed,
 );
@@ -1317,6 +1330,7 @@ pub static _CONVOLUTION_DOUBLE_BACKWARD: Operator<_ConvolutionDoubleBackwardFn> 
             _convolution_double_backward_composite as _ConvolutionDoubleBackwardFn,
         ),
         observed!(_CONVOLUTION_DOUBLE_BACKWARD: _ConvolutionDoubleBackwardFn, [ggI, ggW, ggb, gO, weight, self_], ggI, ggW, ggb, gO, weight, self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
+        boxing!(_CONVOLUTION_DOUBLE_BACKWARD: _ConvolutionDoubleBackwardFn, ggI, ggW, ggb, gO, weight, self_, stride, padding, dilation, transposed, output_padding, groups, output_mask),
     ],
     _convolution_double_backward_boxed,
 );

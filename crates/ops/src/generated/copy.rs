@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::copy`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
@@ -20,7 +21,9 @@ pub static COPY_: Operator<CopyInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, copy__kernel as CopyInPlaceFn),
         Kernel::new(DispatchKey::Meta, copy__kernel as CopyInPlaceFn),
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, copy__composite as CopyInPlaceFn),
         observed!(COPY_: CopyInPlaceFn, [self_, src], self_, src, non_blocking),
+        boxing!(COPY_: CopyInPlaceFn, self_, src, non_blocking),
     ],
     copy__boxed,
 );
@@ -41,6 +44,10 @@ fn copy__kernel(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blockin
     native::copy::copy_(self_, src, non_blocking)
 }
 
+fn copy__composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    native::copy::copy_between_devices(self_, src, non_blocking)
+}
+
 fn copy__boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("copy_", given, 3)?;
     copy_(arguments.tensor()?, arguments.tensor()?, arguments.bool()?).map(IntoValues::into_values)
@@ -56,6 +63,7 @@ pub static CLONE: Operator<CloneFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_composite as CloneFn),
         observed!(CLONE: CloneFn, [self_], self_, memory_format),
+        boxing!(CLONE: CloneFn, self_, memory_format),
     ],
     clone_boxed,
 );
@@ -92,6 +100,7 @@ pub static CLONE_OUT: Operator<CloneOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, clone_out_composite as CloneOutFn),
         observed!(CLONE_OUT: CloneOutFn, [self_, out], self_, memory_format, out),
+        boxing!(CLONE_OUT: CloneOutFn, self_, memory_format, out),
     ],
     clone_out_boxed,
 );
@@ -140,6 +149,7 @@ pub static _TO_COPY: Operator<_ToCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_composite as _ToCopyFn),
         observed!(_TO_COPY: _ToCopyFn, [self_], self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
+        boxing!(_TO_COPY: _ToCopyFn, self_, dtype, layout, device, pin_memory, non_blocking, memory_format),
     ],
     _to_copy_boxed,
 );
@@ -198,6 +208,7 @@ pub static _TO_COPY_OUT: Operator<_ToCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, _to_copy_out_composite as _ToCopyOutFn),
         observed!(_TO_COPY_OUT: _ToCopyOutFn, [self_, out], self_, non_blocking, memory_format, out),
+        boxing!(_TO_COPY_OUT: _ToCopyOutFn, self_, non_blocking, memory_format, out),
     ],
     _to_copy_out_boxed,
 );
@@ -257,6 +268,7 @@ pub static FILL__SCALAR: Operator<FillInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fill__scalar_kernel as FillInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, fill__scalar_kernel as FillInPlaceScalarFn),
         observed!(FILL__SCALAR: FillInPlaceScalarFn, [self_], self_, value),
+        boxing!(FILL__SCALAR: FillInPlaceScalarFn, self_, value),
     ],
     fill__scalar_boxed,
 );
@@ -292,6 +304,7 @@ pub static ZERO_: Operator<ZeroInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, zero__composite as ZeroInPlaceFn),
         observed!(ZERO_: ZeroInPlaceFn, [self_], self_),
+        boxing!(ZERO_: ZeroInPlaceFn, self_),
     ],
     zero__boxed,
 );
@@ -324,6 +337,7 @@ pub static FILL_SCALAR: Operator<FillScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_composite as FillScalarFn),
         observed!(FILL_SCALAR: FillScalarFn, [self_], self_, value),
+        boxing!(FILL_SCALAR: FillScalarFn, self_, value),
     ],
     fill_scalar_boxed,
 );
@@ -356,6 +370,7 @@ pub static FILL_SCALAR_OUT: Operator<FillScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_scalar_out_composite as FillScalarOutFn),
         observed!(FILL_SCALAR_OUT: FillScalarOutFn, [self_, out], self_, value, out),
+        boxing!(FILL_SCALAR_OUT: FillScalarOutFn, self_, value, out),
     ],
     fill_scalar_out_boxed,
 );
@@ -395,6 +410,7 @@ pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_composite as FillTensorFn),
         observed!(FILL_TENSOR: FillTensorFn, [self_, value], self_, value),
+        boxing!(FILL_TENSOR: FillTensorFn, self_, value),
     ],
     fill_tensor_boxed,
 );
@@ -427,6 +443,7 @@ pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fill__tensor_composite as FillInPlaceTensorFn),
         observed!(FILL__TENSOR: FillInPlaceTensorFn, [self_, value], self_, value),
+        boxing!(FILL__TENSOR: FillInPlaceTensorFn, self_, value),
     ],
     fill__tensor_boxed,
 );
@@ -460,6 +477,7 @@ pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fill_tensor_out_composite as FillTensorOutFn),
         observed!(FILL_TENSOR_OUT: FillTensorOutFn, [self_, value, out], self_, value, out),
+        boxing!(FILL_TENSOR_OUT: FillTensorOutFn, self_, value, out),
     ],
     fill_tensor_out_boxed,
 );
@@ -499,6 +517,7 @@ pub static COPY: Operator<CopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_composite as CopyFn),
         observed!(COPY: CopyFn, [self_, src], self_, src, non_blocking),
+        boxing!(COPY: CopyFn, self_, src, non_blocking),
     ],
     copy_boxed,
 );
@@ -531,6 +550,7 @@ pub static COPY_OUT: Operator<CopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, copy_out_composite as CopyOutFn),
         observed!(COPY_OUT: CopyOutFn, [self_, src, out], self_, src, non_blocking, out),
+        boxing!(COPY_OUT: CopyOutFn, self_, src, non_blocking, out),
     ],
     copy_out_boxed,
 );

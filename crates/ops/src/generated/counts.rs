@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::counts`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static POISSON: Operator<PoissonFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, poisson_kernel as PoissonFn),
         Kernel::new(DispatchKey::Meta, poisson_kernel as PoissonFn),
         observed!(POISSON: PoissonFn, [self_], self_, generator),
+        boxing!(POISSON: PoissonFn, self_, generator),
     ],
     poisson_boxed,
 );
@@ -57,6 +58,7 @@ pub static POISSON_OUT: Operator<PoissonOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, poisson_out_kernel as PoissonOutFn),
         Kernel::new(DispatchKey::Meta, poisson_out_kernel as PoissonOutFn),
         observed!(POISSON_OUT: PoissonOutFn, [self_, out], self_, generator, out),
+        boxing!(POISSON_OUT: PoissonOutFn, self_, generator, out),
     ],
     poisson_out_boxed,
 );
@@ -100,6 +102,7 @@ pub static BINOMIAL: Operator<BinomialFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, binomial_cpu as BinomialFn),
         Kernel::new(DispatchKey::Meta, binomial_meta as BinomialFn),
         observed!(BINOMIAL: BinomialFn, [count, prob], count, prob, generator),
+        boxing!(BINOMIAL: BinomialFn, count, prob, generator),
     ],
     binomial_boxed,
 );
@@ -155,6 +158,7 @@ pub static BINOMIAL_OUT: Operator<BinomialOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, binomial_out_cpu as BinomialOutFn),
         Kernel::new(DispatchKey::Meta, binomial_out_meta as BinomialOutFn),
         observed!(BINOMIAL_OUT: BinomialOutFn, [count, prob, out], count, prob, generator, out),
+        boxing!(BINOMIAL_OUT: BinomialOutFn, count, prob, generator, out),
     ],
     binomial_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::differences`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::convert_to_out;
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static DIFF: Operator<DiffFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_composite as DiffFn),
         observed!(DIFF: DiffFn, [self_, prepend, append], self_, n, dim, prepend, append),
+        boxing!(DIFF: DiffFn, self_, n, dim, prepend, append),
     ],
     diff_boxed,
 );
@@ -72,6 +73,7 @@ pub static DIFF_OUT: Operator<DiffOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diff_out_composite as DiffOutFn),
         observed!(DIFF_OUT: DiffOutFn, [self_, prepend, append, out], self_, n, dim, prepend, append, out),
+        boxing!(DIFF_OUT: DiffOutFn, self_, n, dim, prepend, append, out),
     ],
     diff_out_boxed,
 );
@@ -129,6 +131,7 @@ pub static TRAPEZOID_X: Operator<TrapezoidXFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_x_composite as TrapezoidXFn),
         observed!(TRAPEZOID_X: TrapezoidXFn, [y, x], y, x, dim),
+        boxing!(TRAPEZOID_X: TrapezoidXFn, y, x, dim),
     ],
     trapezoid_x_boxed,
 );
@@ -161,6 +164,7 @@ pub static TRAPEZOID_DX: Operator<TrapezoidDxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trapezoid_dx_composite as TrapezoidDxFn),
         observed!(TRAPEZOID_DX: TrapezoidDxFn, [y], y, dx, dim),
+        boxing!(TRAPEZOID_DX: TrapezoidDxFn, y, dx, dim),
     ],
     trapezoid_dx_boxed,
 );
@@ -193,6 +197,7 @@ pub static TRAPZ_X: Operator<TrapzXFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_x_composite as TrapzXFn),
         observed!(TRAPZ_X: TrapzXFn, [y, x], y, x, dim),
+        boxing!(TRAPZ_X: TrapzXFn, y, x, dim),
     ],
     trapz_x_boxed,
 );
@@ -225,6 +230,7 @@ pub static TRAPZ_DX: Operator<TrapzDxFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trapz_dx_composite as TrapzDxFn),
         observed!(TRAPZ_DX: TrapzDxFn, [y], y, dx, dim),
+        boxing!(TRAPZ_DX: TrapzDxFn, y, dx, dim),
     ],
     trapz_dx_boxed,
 );
@@ -260,6 +266,7 @@ pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::
             cumulative_trapezoid_x_composite as CumulativeTrapezoidXFn,
         ),
         observed!(CUMULATIVE_TRAPEZOID_X: CumulativeTrapezoidXFn, [y, x], y, x, dim),
+        boxing!(CUMULATIVE_TRAPEZOID_X: CumulativeTrapezoidXFn, y, x, dim),
     ],
     cumulative_trapezoid_x_boxed,
 );
@@ -301,6 +308,7 @@ pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator
             cumulative_trapezoid_dx_composite as CumulativeTrapezoidDxFn,
         ),
         observed!(CUMULATIVE_TRAPEZOID_DX: CumulativeTrapezoidDxFn, [y], y, dx, dim),
+        boxing!(CUMULATIVE_TRAPEZOID_DX: CumulativeTrapezoidDxFn, y, dx, dim),
     ],
     cumulative_trapezoid_dx_boxed,
 );
@@ -343,6 +351,7 @@ pub static GRADIENT_SCALARINT: Operator<GradientScalarintFn> = Operator::new(
             gradient_scalarint_composite as GradientScalarintFn,
         ),
         observed!(GRADIENT_SCALARINT: GradientScalarintFn, [self_], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_SCALARINT: GradientScalarintFn, self_, spacing, dim, edge_order),
     ],
     gradient_scalarint_boxed,
 );
@@ -395,6 +404,7 @@ pub static GRADIENT_SCALARARRAY: Operator<GradientScalararrayFn> = Operator::new
             gradient_scalararray_composite as GradientScalararrayFn,
         ),
         observed!(GRADIENT_SCALARARRAY: GradientScalararrayFn, [self_], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_SCALARARRAY: GradientScalararrayFn, self_, spacing, dim, edge_order),
     ],
     gradient_scalararray_boxed,
 );
@@ -439,6 +449,7 @@ pub static GRADIENT_ARRAY: Operator<GradientArrayFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, gradient_array_composite as GradientArrayFn),
         observed!(GRADIENT_ARRAY: GradientArrayFn, [self_], self_, dim, edge_order),
+        boxing!(GRADIENT_ARRAY: GradientArrayFn, self_, dim, edge_order),
     ],
     gradient_array_boxed,
 );
@@ -480,6 +491,7 @@ pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::n
             gradient_scalarrayint_composite as GradientScalarrayintFn,
         ),
         observed!(GRADIENT_SCALARRAYINT: GradientScalarrayintFn, [self_], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_SCALARRAYINT: GradientScalarrayintFn, self_, spacing, dim, edge_order),
     ],
     gradient_scalarrayint_boxed,
 );
@@ -533,6 +545,7 @@ pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operato
             gradient_scalarrayarray_composite as GradientScalarrayarrayFn,
         ),
         observed!(GRADIENT_SCALARRAYARRAY: GradientScalarrayarrayFn, [self_], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_SCALARRAYARRAY: GradientScalarrayarrayFn, self_, spacing, dim, edge_order),
     ],
     gradient_scalarrayarray_boxed,
 );
@@ -581,6 +594,7 @@ pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operato
             gradient_tensorarrayint_composite as GradientTensorarrayintFn,
         ),
         observed!(GRADIENT_TENSORARRAYINT: GradientTensorarrayintFn, [self_, spacing], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_TENSORARRAYINT: GradientTensorarrayintFn, self_, spacing, dim, edge_order),
     ],
     gradient_tensorarrayint_boxed,
 );
@@ -633,6 +647,7 @@ pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new
             gradient_tensorarray_composite as GradientTensorarrayFn,
         ),
         observed!(GRADIENT_TENSORARRAY: GradientTensorarrayFn, [self_, spacing], self_, spacing, dim, edge_order),
+        boxing!(GRADIENT_TENSORARRAY: GradientTensorarrayFn, self_, spacing, dim, edge_order),
     ],
     gradient_tensorarray_boxed,
 );

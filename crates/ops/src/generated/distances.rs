@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::distances`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{copy_to_out, copy_to_self};
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static DIST: Operator<DistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_composite as DistFn),
         observed!(DIST: DistFn, [self_, other], self_, other, p),
+        boxing!(DIST: DistFn, self_, other, p),
     ],
     dist_boxed,
 );
@@ -51,6 +52,7 @@ pub static DIST_OUT: Operator<DistOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dist_out_composite as DistOutFn),
         observed!(DIST_OUT: DistOutFn, [self_, other, out], self_, other, p, out),
+        boxing!(DIST_OUT: DistOutFn, self_, other, p, out),
     ],
     dist_out_boxed,
 );
@@ -91,6 +93,7 @@ pub static CDIST: Operator<CdistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, cdist_composite as CdistFn),
         observed!(CDIST: CdistFn, [x1, x2], x1, x2, p, compute_mode),
+        boxing!(CDIST: CdistFn, x1, x2, p, compute_mode),
     ],
     cdist_boxed,
 );
@@ -130,6 +133,7 @@ pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, _cdist_forward_composite as _CdistForwardFn),
         observed!(_CDIST_FORWARD: _CdistForwardFn, [x1, x2], x1, x2, p, compute_mode),
+        boxing!(_CDIST_FORWARD: _CdistForwardFn, x1, x2, p, compute_mode),
     ],
     _cdist_forward_boxed,
 );
@@ -172,6 +176,7 @@ pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
             _cdist_forward_out_composite as _CdistForwardOutFn,
         ),
         observed!(_CDIST_FORWARD_OUT: _CdistForwardOutFn, [x1, x2, out], x1, x2, p, compute_mode, out),
+        boxing!(_CDIST_FORWARD_OUT: _CdistForwardOutFn, x1, x2, p, compute_mode, out),
     ],
     _cdist_forward_out_boxed,
 );
@@ -225,6 +230,7 @@ pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, _pdist_forward_composite as _PdistForwardFn),
         observed!(_PDIST_FORWARD: _PdistForwardFn, [self_], self_, p),
+        boxing!(_PDIST_FORWARD: _PdistForwardFn, self_, p),
     ],
     _pdist_forward_boxed,
 );
@@ -260,6 +266,7 @@ pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
             _pdist_forward_out_composite as _PdistForwardOutFn,
         ),
         observed!(_PDIST_FORWARD_OUT: _PdistForwardOutFn, [self_, out], self_, p, out),
+        boxing!(_PDIST_FORWARD_OUT: _PdistForwardOutFn, self_, p, out),
     ],
     _pdist_forward_out_boxed,
 );
@@ -297,6 +304,7 @@ pub static _LOCAL_SCALAR_DENSE: Operator<_LocalScalarDenseFn> = Operator::new(
             _local_scalar_dense_composite as _LocalScalarDenseFn,
         ),
         observed!(_LOCAL_SCALAR_DENSE: _LocalScalarDenseFn, [self_], self_),
+        boxing!(_LOCAL_SCALAR_DENSE: _LocalScalarDenseFn, self_),
     ],
     _local_scalar_dense_boxed,
 );
@@ -329,6 +337,7 @@ pub static _EUCLIDEAN_DIST: Operator<_EuclideanDistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, _euclidean_dist_composite as _EuclideanDistFn),
         observed!(_EUCLIDEAN_DIST: _EuclideanDistFn, [x1, x2], x1, x2),
+        boxing!(_EUCLIDEAN_DIST: _EuclideanDistFn, x1, x2),
     ],
     _euclidean_dist_boxed,
 );
@@ -361,6 +370,7 @@ pub static PDIST: Operator<PdistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, pdist_composite as PdistFn),
         observed!(PDIST: PdistFn, [self_], self_, p),
+        boxing!(PDIST: PdistFn, self_, p),
     ],
     pdist_boxed,
 );
@@ -393,6 +403,7 @@ pub static RENORM: Operator<RenormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_composite as RenormFn),
         observed!(RENORM: RenormFn, [self_], self_, p, dim, maxnorm),
+        boxing!(RENORM: RenormFn, self_, p, dim, maxnorm),
     ],
     renorm_boxed,
 );
@@ -432,6 +443,7 @@ pub static RENORM_: Operator<RenormInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm__composite as RenormInPlaceFn),
         observed!(RENORM_: RenormInPlaceFn, [self_], self_, p, dim, maxnorm),
+        boxing!(RENORM_: RenormInPlaceFn, self_, p, dim, maxnorm),
     ],
     renorm__boxed,
 );
@@ -472,6 +484,7 @@ pub static RENORM_OUT: Operator<RenormOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_out_composite as RenormOutFn),
         observed!(RENORM_OUT: RenormOutFn, [self_, out], self_, p, dim, maxnorm, out),
+        boxing!(RENORM_OUT: RenormOutFn, self_, p, dim, maxnorm, out),
     ],
     renorm_out_boxed,
 );
@@ -519,6 +532,7 @@ pub static SUM_TO_SIZE: Operator<SumToSizeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, sum_to_size_composite as SumToSizeFn),
         observed!(SUM_TO_SIZE: SumToSizeFn, [self_], self_, size),
+        boxing!(SUM_TO_SIZE: SumToSizeFn, self_, size),
     ],
     sum_to_size_boxed,
 );
@@ -551,6 +565,7 @@ pub static COV: Operator<CovFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, cov_composite as CovFn),
         observed!(COV: CovFn, [self_, fweights, aweights], self_, correction, fweights, aweights),
+        boxing!(COV: CovFn, self_, correction, fweights, aweights),
     ],
     cov_boxed,
 );
@@ -595,6 +610,7 @@ pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, corrcoef_composite as CorrcoefFn),
         observed!(CORRCOEF: CorrcoefFn, [self_], self_),
+        boxing!(CORRCOEF: CorrcoefFn, self_),
     ],
     corrcoef_boxed,
 );
@@ -630,6 +646,7 @@ pub static PAIRWISE_DISTANCE: Operator<PairwiseDistanceFn> = Operator::new(
             pairwise_distance_composite as PairwiseDistanceFn,
         ),
         observed!(PAIRWISE_DISTANCE: PairwiseDistanceFn, [x1, x2], x1, x2, p, eps, keepdim),
+        boxing!(PAIRWISE_DISTANCE: PairwiseDistanceFn, x1, x2, p, eps, keepdim),
     ],
     pairwise_distance_boxed,
 );

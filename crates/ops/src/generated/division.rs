@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::division`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static DIV_TENSOR_MODE: Operator<DivTensorModeFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div_tensor_mode_cpu as DivTensorModeFn),
         Kernel::new(DispatchKey::Meta, div_tensor_mode_meta as DivTensorModeFn),
         observed!(DIV_TENSOR_MODE: DivTensorModeFn, [self_, other], self_, other, rounding_mode),
+        boxing!(DIV_TENSOR_MODE: DivTensorModeFn, self_, other, rounding_mode),
     ],
     div_tensor_mode_boxed,
 );
@@ -74,6 +75,7 @@ pub static DIV__TENSOR_MODE: Operator<DivInPlaceTensorModeFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div__tensor_mode_cpu as DivInPlaceTensorModeFn),
         Kernel::new(DispatchKey::Meta, div__tensor_mode_meta as DivInPlaceTensorModeFn),
         observed!(DIV__TENSOR_MODE: DivInPlaceTensorModeFn, [self_, other], self_, other, rounding_mode),
+        boxing!(DIV__TENSOR_MODE: DivInPlaceTensorModeFn, self_, other, rounding_mode),
     ],
     div__tensor_mode_boxed,
 );
@@ -127,6 +129,7 @@ pub static DIV_OUT_MODE: Operator<DivOutModeFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, div_out_mode_cpu as DivOutModeFn),
         Kernel::new(DispatchKey::Meta, div_out_mode_meta as DivOutModeFn),
         observed!(DIV_OUT_MODE: DivOutModeFn, [self_, other, out], self_, other, rounding_mode, out),
+        boxing!(DIV_OUT_MODE: DivOutModeFn, self_, other, rounding_mode, out),
     ],
     div_out_mode_boxed,
 );
@@ -181,6 +184,7 @@ pub static DIV_SCALAR_MODE: Operator<DivScalarModeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, div_scalar_mode_composite as DivScalarModeFn),
         observed!(DIV_SCALAR_MODE: DivScalarModeFn, [self_], self_, other, rounding_mode),
+        boxing!(DIV_SCALAR_MODE: DivScalarModeFn, self_, other, rounding_mode),
     ],
     div_scalar_mode_boxed,
 );
@@ -222,6 +226,7 @@ pub static DIV_SCALAR_MODE_OUT: Operator<DivScalarModeOutFn> = Operator::new(
             div_scalar_mode_out_composite as DivScalarModeOutFn,
         ),
         observed!(DIV_SCALAR_MODE_OUT: DivScalarModeOutFn, [self_, out], self_, other, rounding_mode, out),
+        boxing!(DIV_SCALAR_MODE_OUT: DivScalarModeOutFn, self_, other, rounding_mode, out),
     ],
     div_scalar_mode_out_boxed,
 );
@@ -275,6 +280,7 @@ pub static DIV__SCALAR_MODE: Operator<DivInPlaceScalarModeFn> = Operator::new(
             div__scalar_mode_composite as DivInPlaceScalarModeFn,
         ),
         observed!(DIV__SCALAR_MODE: DivInPlaceScalarModeFn, [self_], self_, other, rounding_mode),
+        boxing!(DIV__SCALAR_MODE: DivInPlaceScalarModeFn, self_, other, rounding_mode),
     ],
     div__scalar_mode_boxed,
 );
@@ -314,6 +320,7 @@ pub static FLOOR_DIVIDE: Operator<FloorDivideFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, floor_divide_cpu as FloorDivideFn),
         Kernel::new(DispatchKey::Meta, floor_divide_meta as FloorDivideFn),
         observed!(FLOOR_DIVIDE: FloorDivideFn, [self_, other], self_, other),
+        boxing!(FLOOR_DIVIDE: FloorDivideFn, self_, other),
     ],
     floor_divide_boxed,
 );
@@ -356,6 +363,7 @@ pub static FLOOR_DIVIDE__TENSOR: Operator<FloorDivideInPlaceTensorFn> = Operator
         Kernel::new(DispatchKey::Cpu, floor_divide__tensor_cpu as FloorDivideInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, floor_divide__tensor_meta as FloorDivideInPlaceTensorFn),
         observed!(FLOOR_DIVIDE__TENSOR: FloorDivideInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(FLOOR_DIVIDE__TENSOR: FloorDivideInPlaceTensorFn, self_, other),
     ],
     floor_divide__tensor_boxed,
 );
@@ -398,6 +406,7 @@ pub static FLOOR_DIVIDE_OUT: Operator<FloorDivideOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, floor_divide_out_cpu as FloorDivideOutFn),
         Kernel::new(DispatchKey::Meta, floor_divide_out_meta as FloorDivideOutFn),
         observed!(FLOOR_DIVIDE_OUT: FloorDivideOutFn, [self_, other, out], self_, other, out),
+        boxing!(FLOOR_DIVIDE_OUT: FloorDivideOutFn, self_, other, out),
     ],
     floor_divide_out_boxed,
 );
@@ -443,6 +452,7 @@ pub static FLOOR_DIVIDE_SCALAR: Operator<FloorDivideScalarFn> = Operator::new(
             floor_divide_scalar_composite as FloorDivideScalarFn,
         ),
         observed!(FLOOR_DIVIDE_SCALAR: FloorDivideScalarFn, [self_], self_, other),
+        boxing!(FLOOR_DIVIDE_SCALAR: FloorDivideScalarFn, self_, other),
     ],
     floor_divide_scalar_boxed,
 );
@@ -478,6 +488,7 @@ pub static FLOOR_DIVIDE_SCALAR_OUT: Operator<FloorDivideScalarOutFn> = Operator:
             floor_divide_scalar_out_composite as FloorDivideScalarOutFn,
         ),
         observed!(FLOOR_DIVIDE_SCALAR_OUT: FloorDivideScalarOutFn, [self_, out], self_, other, out),
+        boxing!(FLOOR_DIVIDE_SCALAR_OUT: FloorDivideScalarOutFn, self_, other, out),
     ],
     floor_divide_scalar_out_boxed,
 );
@@ -520,6 +531,7 @@ pub static FLOOR_DIVIDE__SCALAR: Operator<FloorDivideInPlaceScalarFn> = Operator
             floor_divide__scalar_composite as FloorDivideInPlaceScalarFn,
         ),
         observed!(FLOOR_DIVIDE__SCALAR: FloorDivideInPlaceScalarFn, [self_], self_, other),
+        boxing!(FLOOR_DIVIDE__SCALAR: FloorDivideInPlaceScalarFn, self_, other),
     ],
     floor_divide__scalar_boxed,
 );
@@ -555,6 +567,7 @@ pub static TRUE_DIVIDE_TENSOR: Operator<TrueDivideTensorFn> = Operator::new(
             true_divide_tensor_composite as TrueDivideTensorFn,
         ),
         observed!(TRUE_DIVIDE_TENSOR: TrueDivideTensorFn, [self_, other], self_, other),
+        boxing!(TRUE_DIVIDE_TENSOR: TrueDivideTensorFn, self_, other),
     ],
     true_divide_tensor_boxed,
 );
@@ -587,6 +600,7 @@ pub static TRUE_DIVIDE_OUT: Operator<TrueDivideOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, true_divide_out_composite as TrueDivideOutFn),
         observed!(TRUE_DIVIDE_OUT: TrueDivideOutFn, [self_, other, out], self_, other, out),
+        boxing!(TRUE_DIVIDE_OUT: TrueDivideOutFn, self_, other, out),
     ],
     true_divide_out_boxed,
 );
@@ -629,6 +643,7 @@ pub static TRUE_DIVIDE__TENSOR: Operator<TrueDivideInPlaceTensorFn> = Operator::
             true_divide__tensor_composite as TrueDivideInPlaceTensorFn,
         ),
         observed!(TRUE_DIVIDE__TENSOR: TrueDivideInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(TRUE_DIVIDE__TENSOR: TrueDivideInPlaceTensorFn, self_, other),
     ],
     true_divide__tensor_boxed,
 );
@@ -664,6 +679,7 @@ pub static TRUE_DIVIDE_SCALAR: Operator<TrueDivideScalarFn> = Operator::new(
             true_divide_scalar_composite as TrueDivideScalarFn,
         ),
         observed!(TRUE_DIVIDE_SCALAR: TrueDivideScalarFn, [self_], self_, other),
+        boxing!(TRUE_DIVIDE_SCALAR: TrueDivideScalarFn, self_, other),
     ],
     true_divide_scalar_boxed,
 );
@@ -699,6 +715,7 @@ pub static TRUE_DIVIDE__SCALAR: Operator<TrueDivideInPlaceScalarFn> = Operator::
             true_divide__scalar_composite as TrueDivideInPlaceScalarFn,
         ),
         observed!(TRUE_DIVIDE__SCALAR: TrueDivideInPlaceScalarFn, [self_], self_, other),
+        boxing!(TRUE_DIVIDE__SCALAR: TrueDivideInPlaceScalarFn, self_, other),
     ],
     true_divide__scalar_boxed,
 );
@@ -732,6 +749,7 @@ pub static REMAINDER_TENSOR: Operator<RemainderTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, remainder_tensor_cpu as RemainderTensorFn),
         Kernel::new(DispatchKey::Meta, remainder_tensor_meta as RemainderTensorFn),
         observed!(REMAINDER_TENSOR: RemainderTensorFn, [self_, other], self_, other),
+        boxing!(REMAINDER_TENSOR: RemainderTensorFn, self_, other),
     ],
     remainder_tensor_boxed,
 );
@@ -774,6 +792,7 @@ pub static REMAINDER__TENSOR: Operator<RemainderInPlaceTensorFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, remainder__tensor_cpu as RemainderInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, remainder__tensor_meta as RemainderInPlaceTensorFn),
         observed!(REMAINDER__TENSOR: RemainderInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(REMAINDER__TENSOR: RemainderInPlaceTensorFn, self_, other),
     ],
     remainder__tensor_boxed,
 );
@@ -816,6 +835,7 @@ pub static REMAINDER_TENSOR_OUT: Operator<RemainderTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, remainder_tensor_out_cpu as RemainderTensorOutFn),
         Kernel::new(DispatchKey::Meta, remainder_tensor_out_meta as RemainderTensorOutFn),
         observed!(REMAINDER_TENSOR_OUT: RemainderTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(REMAINDER_TENSOR_OUT: RemainderTensorOutFn, self_, other, out),
     ],
     remainder_tensor_out_boxed,
 );
@@ -868,6 +888,7 @@ pub static REMAINDER_SCALAR: Operator<RemainderScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, remainder_scalar_composite as RemainderScalarFn),
         observed!(REMAINDER_SCALAR: RemainderScalarFn, [self_], self_, other),
+        boxing!(REMAINDER_SCALAR: RemainderScalarFn, self_, other),
     ],
     remainder_scalar_boxed,
 );
@@ -903,6 +924,7 @@ pub static REMAINDER_SCALAR_OUT: Operator<RemainderScalarOutFn> = Operator::new(
             remainder_scalar_out_composite as RemainderScalarOutFn,
         ),
         observed!(REMAINDER_SCALAR_OUT: RemainderScalarOutFn, [self_, out], self_, other, out),
+        boxing!(REMAINDER_SCALAR_OUT: RemainderScalarOutFn, self_, other, out),
     ],
     remainder_scalar_out_boxed,
 );
@@ -945,6 +967,7 @@ pub static REMAINDER__SCALAR: Operator<RemainderInPlaceScalarFn> = Operator::new
             remainder__scalar_composite as RemainderInPlaceScalarFn,
         ),
         observed!(REMAINDER__SCALAR: RemainderInPlaceScalarFn, [self_], self_, other),
+        boxing!(REMAINDER__SCALAR: RemainderInPlaceScalarFn, self_, other),
     ],
     remainder__scalar_boxed,
 );
@@ -980,6 +1003,7 @@ pub static REMAINDER_SCALAR_TENSOR: Operator<RemainderScalarTensorFn> = Operator
             remainder_scalar_tensor_composite as RemainderScalarTensorFn,
         ),
         observed!(REMAINDER_SCALAR_TENSOR: RemainderScalarTensorFn, [other], self_, other),
+        boxing!(REMAINDER_SCALAR_TENSOR: RemainderScalarTensorFn, self_, other),
     ],
     remainder_scalar_tensor_boxed,
 );
@@ -1015,6 +1039,7 @@ pub static REMAINDER_SCALAR_TENSOR_OUT: Operator<RemainderScalarTensorOutFn> = O
             remainder_scalar_tensor_out_composite as RemainderScalarTensorOutFn,
         ),
         observed!(REMAINDER_SCALAR_TENSOR_OUT: RemainderScalarTensorOutFn, [other, out], self_, other, out),
+        boxing!(REMAINDER_SCALAR_TENSOR_OUT: RemainderScalarTensorOutFn, self_, other, out),
     ],
     remainder_scalar_tensor_out_boxed,
 );
@@ -1055,6 +1080,7 @@ pub static FMOD_TENSOR: Operator<FmodTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmod_tensor_cpu as FmodTensorFn),
         Kernel::new(DispatchKey::Meta, fmod_tensor_meta as FmodTensorFn),
         observed!(FMOD_TENSOR: FmodTensorFn, [self_, other], self_, other),
+        boxing!(FMOD_TENSOR: FmodTensorFn, self_, other),
     ],
     fmod_tensor_boxed,
 );
@@ -1097,6 +1123,7 @@ pub static FMOD__TENSOR: Operator<FmodInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmod__tensor_cpu as FmodInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, fmod__tensor_meta as FmodInPlaceTensorFn),
         observed!(FMOD__TENSOR: FmodInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(FMOD__TENSOR: FmodInPlaceTensorFn, self_, other),
     ],
     fmod__tensor_boxed,
 );
@@ -1139,6 +1166,7 @@ pub static FMOD_TENSOR_OUT: Operator<FmodTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, fmod_tensor_out_cpu as FmodTensorOutFn),
         Kernel::new(DispatchKey::Meta, fmod_tensor_out_meta as FmodTensorOutFn),
         observed!(FMOD_TENSOR_OUT: FmodTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(FMOD_TENSOR_OUT: FmodTensorOutFn, self_, other, out),
     ],
     fmod_tensor_out_boxed,
 );
@@ -1181,6 +1209,7 @@ pub static FMOD_SCALAR: Operator<FmodScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_composite as FmodScalarFn),
         observed!(FMOD_SCALAR: FmodScalarFn, [self_], self_, other),
+        boxing!(FMOD_SCALAR: FmodScalarFn, self_, other),
     ],
     fmod_scalar_boxed,
 );
@@ -1213,6 +1242,7 @@ pub static FMOD_SCALAR_OUT: Operator<FmodScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod_scalar_out_composite as FmodScalarOutFn),
         observed!(FMOD_SCALAR_OUT: FmodScalarOutFn, [self_, out], self_, other, out),
+        boxing!(FMOD_SCALAR_OUT: FmodScalarOutFn, self_, other, out),
     ],
     fmod_scalar_out_boxed,
 );
@@ -1252,6 +1282,7 @@ pub static FMOD__SCALAR: Operator<FmodInPlaceScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, fmod__scalar_composite as FmodInPlaceScalarFn),
         observed!(FMOD__SCALAR: FmodInPlaceScalarFn, [self_], self_, other),
+        boxing!(FMOD__SCALAR: FmodInPlaceScalarFn, self_, other),
     ],
     fmod__scalar_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::dropout`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_all_to_out;
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static NATIVE_DROPOUT: Operator<NativeDropoutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, native_dropout_composite as NativeDropoutFn),
         observed!(NATIVE_DROPOUT: NativeDropoutFn, [input], input, p, train),
+        boxing!(NATIVE_DROPOUT: NativeDropoutFn, input, p, train),
     ],
     native_dropout_boxed,
 );
@@ -60,6 +61,7 @@ pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
             native_dropout_out_composite as NativeDropoutOutFn,
         ),
         observed!(NATIVE_DROPOUT_OUT: NativeDropoutOutFn, [input, out0, out1], input, p, train, out0, out1),
+        boxing!(NATIVE_DROPOUT_OUT: NativeDropoutOutFn, input, p, train, out0, out1),
     ],
     native_dropout_out_boxed,
 );
@@ -116,6 +118,7 @@ pub static NATIVE_DROPOUT_BACKWARD: Operator<NativeDropoutBackwardFn> = Operator
             native_dropout_backward_composite as NativeDropoutBackwardFn,
         ),
         observed!(NATIVE_DROPOUT_BACKWARD: NativeDropoutBackwardFn, [grad_output, mask], grad_output, mask, scale),
+        boxing!(NATIVE_DROPOUT_BACKWARD: NativeDropoutBackwardFn, grad_output, mask, scale),
     ],
     native_dropout_backward_boxed,
 );
@@ -154,6 +157,7 @@ pub static DROPOUT: Operator<DropoutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout_composite as DropoutFn),
         observed!(DROPOUT: DropoutFn, [input], input, p, train),
+        boxing!(DROPOUT: DropoutFn, input, p, train),
     ],
     dropout_boxed,
 );
@@ -186,6 +190,7 @@ pub static DROPOUT_: Operator<DropoutInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dropout__composite as DropoutInPlaceFn),
         observed!(DROPOUT_: DropoutInPlaceFn, [self_], self_, p, train),
+        boxing!(DROPOUT_: DropoutInPlaceFn, self_, p, train),
     ],
     dropout__boxed,
 );
@@ -218,6 +223,7 @@ pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, feature_dropout_composite as FeatureDropoutFn),
         observed!(FEATURE_DROPOUT: FeatureDropoutFn, [input], input, p, train),
+        boxing!(FEATURE_DROPOUT: FeatureDropoutFn, input, p, train),
     ],
     feature_dropout_boxed,
 );
@@ -253,6 +259,7 @@ pub static FEATURE_DROPOUT_: Operator<FeatureDropoutInPlaceFn> = Operator::new(
             feature_dropout__composite as FeatureDropoutInPlaceFn,
         ),
         observed!(FEATURE_DROPOUT_: FeatureDropoutInPlaceFn, [self_], self_, p, train),
+        boxing!(FEATURE_DROPOUT_: FeatureDropoutInPlaceFn, self_, p, train),
     ],
     feature_dropout__boxed,
 );
@@ -285,6 +292,7 @@ pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, alpha_dropout_composite as AlphaDropoutFn),
         observed!(ALPHA_DROPOUT: AlphaDropoutFn, [input], input, p, train),
+        boxing!(ALPHA_DROPOUT: AlphaDropoutFn, input, p, train),
     ],
     alpha_dropout_boxed,
 );
@@ -320,6 +328,7 @@ pub static ALPHA_DROPOUT_: Operator<AlphaDropoutInPlaceFn> = Operator::new(
             alpha_dropout__composite as AlphaDropoutInPlaceFn,
         ),
         observed!(ALPHA_DROPOUT_: AlphaDropoutInPlaceFn, [self_], self_, p, train),
+        boxing!(ALPHA_DROPOUT_: AlphaDropoutInPlaceFn, self_, p, train),
     ],
     alpha_dropout__boxed,
 );
@@ -355,6 +364,7 @@ pub static FEATURE_ALPHA_DROPOUT: Operator<FeatureAlphaDropoutFn> = Operator::ne
             feature_alpha_dropout_composite as FeatureAlphaDropoutFn,
         ),
         observed!(FEATURE_ALPHA_DROPOUT: FeatureAlphaDropoutFn, [input], input, p, train),
+        boxing!(FEATURE_ALPHA_DROPOUT: FeatureAlphaDropoutFn, input, p, train),
     ],
     feature_alpha_dropout_boxed,
 );
@@ -396,6 +406,7 @@ pub static FEATURE_ALPHA_DROPOUT_: Operator<FeatureAlphaDropoutInPlaceFn> = Oper
             feature_alpha_dropout__composite as FeatureAlphaDropoutInPlaceFn,
         ),
         observed!(FEATURE_ALPHA_DROPOUT_: FeatureAlphaDropoutInPlaceFn, [self_], self_, p, train),
+        boxing!(FEATURE_ALPHA_DROPOUT_: FeatureAlphaDropoutInPlaceFn, self_, p, train),
     ],
     feature_alpha_dropout__boxed,
 );

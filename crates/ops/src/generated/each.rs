@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::each`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static ERFINV: Operator<ErfinvFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfinv_cpu as ErfinvFn),
         Kernel::new(DispatchKey::Meta, erfinv_meta as ErfinvFn),
         observed!(ERFINV: ErfinvFn, [self_], self_),
+        boxing!(ERFINV: ErfinvFn, self_),
     ],
     erfinv_boxed,
 );
@@ -63,6 +64,7 @@ pub static ERFINV_: Operator<ErfinvInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfinv__cpu as ErfinvInPlaceFn),
         Kernel::new(DispatchKey::Meta, erfinv__meta as ErfinvInPlaceFn),
         observed!(ERFINV_: ErfinvInPlaceFn, [self_], self_),
+        boxing!(ERFINV_: ErfinvInPlaceFn, self_),
     ],
     erfinv__boxed,
 );
@@ -105,6 +107,7 @@ pub static ERFINV_OUT: Operator<ErfinvOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfinv_out_cpu as ErfinvOutFn),
         Kernel::new(DispatchKey::Meta, erfinv_out_meta as ErfinvOutFn),
         observed!(ERFINV_OUT: ErfinvOutFn, [self_, out], self_, out),
+        boxing!(ERFINV_OUT: ErfinvOutFn, self_, out),
     ],
     erfinv_out_boxed,
 );
@@ -147,6 +150,7 @@ pub static SPECIAL_NDTRI: Operator<SpecialNdtriFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_ndtri_cpu as SpecialNdtriFn),
         Kernel::new(DispatchKey::Meta, special_ndtri_meta as SpecialNdtriFn),
         observed!(SPECIAL_NDTRI: SpecialNdtriFn, [self_], self_),
+        boxing!(SPECIAL_NDTRI: SpecialNdtriFn, self_),
     ],
     special_ndtri_boxed,
 );
@@ -189,6 +193,7 @@ pub static SPECIAL_NDTRI_OUT: Operator<SpecialNdtriOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_ndtri_out_cpu as SpecialNdtriOutFn),
         Kernel::new(DispatchKey::Meta, special_ndtri_out_meta as SpecialNdtriOutFn),
         observed!(SPECIAL_NDTRI_OUT: SpecialNdtriOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_NDTRI_OUT: SpecialNdtriOutFn, self_, out),
     ],
     special_ndtri_out_boxed,
 );
@@ -231,6 +236,7 @@ pub static LGAMMA: Operator<LgammaFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lgamma_cpu as LgammaFn),
         Kernel::new(DispatchKey::Meta, lgamma_meta as LgammaFn),
         observed!(LGAMMA: LgammaFn, [self_], self_),
+        boxing!(LGAMMA: LgammaFn, self_),
     ],
     lgamma_boxed,
 );
@@ -273,6 +279,7 @@ pub static LGAMMA_: Operator<LgammaInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lgamma__cpu as LgammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, lgamma__meta as LgammaInPlaceFn),
         observed!(LGAMMA_: LgammaInPlaceFn, [self_], self_),
+        boxing!(LGAMMA_: LgammaInPlaceFn, self_),
     ],
     lgamma__boxed,
 );
@@ -315,6 +322,7 @@ pub static LGAMMA_OUT: Operator<LgammaOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lgamma_out_cpu as LgammaOutFn),
         Kernel::new(DispatchKey::Meta, lgamma_out_meta as LgammaOutFn),
         observed!(LGAMMA_OUT: LgammaOutFn, [self_, out], self_, out),
+        boxing!(LGAMMA_OUT: LgammaOutFn, self_, out),
     ],
     lgamma_out_boxed,
 );
@@ -357,6 +365,7 @@ pub static DIGAMMA: Operator<DigammaFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, digamma_cpu as DigammaFn),
         Kernel::new(DispatchKey::Meta, digamma_meta as DigammaFn),
         observed!(DIGAMMA: DigammaFn, [self_], self_),
+        boxing!(DIGAMMA: DigammaFn, self_),
     ],
     digamma_boxed,
 );
@@ -399,6 +408,7 @@ pub static DIGAMMA_: Operator<DigammaInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, digamma__cpu as DigammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, digamma__meta as DigammaInPlaceFn),
         observed!(DIGAMMA_: DigammaInPlaceFn, [self_], self_),
+        boxing!(DIGAMMA_: DigammaInPlaceFn, self_),
     ],
     digamma__boxed,
 );
@@ -441,6 +451,7 @@ pub static DIGAMMA_OUT: Operator<DigammaOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, digamma_out_cpu as DigammaOutFn),
         Kernel::new(DispatchKey::Meta, digamma_out_meta as DigammaOutFn),
         observed!(DIGAMMA_OUT: DigammaOutFn, [self_, out], self_, out),
+        boxing!(DIGAMMA_OUT: DigammaOutFn, self_, out),
     ],
     digamma_out_boxed,
 );
@@ -483,6 +494,7 @@ pub static POLYGAMMA: Operator<PolygammaFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, polygamma_cpu as PolygammaFn),
         Kernel::new(DispatchKey::Meta, polygamma_meta as PolygammaFn),
         observed!(POLYGAMMA: PolygammaFn, [self_], n, self_),
+        boxing!(POLYGAMMA: PolygammaFn, n, self_),
     ],
     polygamma_boxed,
 );
@@ -525,6 +537,7 @@ pub static POLYGAMMA_OUT: Operator<PolygammaOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, polygamma_out_cpu as PolygammaOutFn),
         Kernel::new(DispatchKey::Meta, polygamma_out_meta as PolygammaOutFn),
         observed!(POLYGAMMA_OUT: PolygammaOutFn, [self_, out], n, self_, out),
+        boxing!(POLYGAMMA_OUT: PolygammaOutFn, n, self_, out),
     ],
     polygamma_out_boxed,
 );
@@ -566,6 +579,7 @@ pub static POLYGAMMA_: Operator<PolygammaInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, polygamma__composite as PolygammaInPlaceFn),
         observed!(POLYGAMMA_: PolygammaInPlaceFn, [self_], self_, n),
+        boxing!(POLYGAMMA_: PolygammaInPlaceFn, self_, n),
     ],
     polygamma__boxed,
 );
@@ -598,6 +612,7 @@ pub static MVLGAMMA: Operator<MvlgammaFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_composite as MvlgammaFn),
         observed!(MVLGAMMA: MvlgammaFn, [self_], self_, p),
+        boxing!(MVLGAMMA: MvlgammaFn, self_, p),
     ],
     mvlgamma_boxed,
 );
@@ -630,6 +645,7 @@ pub static MVLGAMMA_OUT: Operator<MvlgammaOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma_out_composite as MvlgammaOutFn),
         observed!(MVLGAMMA_OUT: MvlgammaOutFn, [self_, out], self_, p, out),
+        boxing!(MVLGAMMA_OUT: MvlgammaOutFn, self_, p, out),
     ],
     mvlgamma_out_boxed,
 );
@@ -663,6 +679,7 @@ pub static MVLGAMMA_: Operator<MvlgammaInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, mvlgamma__composite as MvlgammaInPlaceFn),
         observed!(MVLGAMMA_: MvlgammaInPlaceFn, [self_], self_, p),
+        boxing!(MVLGAMMA_: MvlgammaInPlaceFn, self_, p),
     ],
     mvlgamma__boxed,
 );
@@ -696,6 +713,7 @@ pub static SPECIAL_ZETA: Operator<SpecialZetaFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_zeta_cpu as SpecialZetaFn),
         Kernel::new(DispatchKey::Meta, special_zeta_meta as SpecialZetaFn),
         observed!(SPECIAL_ZETA: SpecialZetaFn, [self_, other], self_, other),
+        boxing!(SPECIAL_ZETA: SpecialZetaFn, self_, other),
     ],
     special_zeta_boxed,
 );
@@ -738,6 +756,7 @@ pub static SPECIAL_ZETA_OUT: Operator<SpecialZetaOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_zeta_out_cpu as SpecialZetaOutFn),
         Kernel::new(DispatchKey::Meta, special_zeta_out_meta as SpecialZetaOutFn),
         observed!(SPECIAL_ZETA_OUT: SpecialZetaOutFn, [self_, other, out], self_, other, out),
+        boxing!(SPECIAL_ZETA_OUT: SpecialZetaOutFn, self_, other, out),
     ],
     special_zeta_out_boxed,
 );
@@ -783,6 +802,7 @@ pub static SPECIAL_ZETA_SELF_SCALAR: Operator<SpecialZetaSelfScalarFn> = Operato
             special_zeta_self_scalar_composite as SpecialZetaSelfScalarFn,
         ),
         observed!(SPECIAL_ZETA_SELF_SCALAR: SpecialZetaSelfScalarFn, [other], self_, other),
+        boxing!(SPECIAL_ZETA_SELF_SCALAR: SpecialZetaSelfScalarFn, self_, other),
     ],
     special_zeta_self_scalar_boxed,
 );
@@ -822,6 +842,7 @@ pub static SPECIAL_ZETA_SELF_SCALAR_OUT: Operator<SpecialZetaSelfScalarOutFn> = 
             special_zeta_self_scalar_out_composite as SpecialZetaSelfScalarOutFn,
         ),
         observed!(SPECIAL_ZETA_SELF_SCALAR_OUT: SpecialZetaSelfScalarOutFn, [other, out], self_, other, out),
+        boxing!(SPECIAL_ZETA_SELF_SCALAR_OUT: SpecialZetaSelfScalarOutFn, self_, other, out),
     ],
     special_zeta_self_scalar_out_boxed,
 );
@@ -864,6 +885,7 @@ pub static SPECIAL_ZETA_OTHER_SCALAR: Operator<SpecialZetaOtherScalarFn> = Opera
             special_zeta_other_scalar_composite as SpecialZetaOtherScalarFn,
         ),
         observed!(SPECIAL_ZETA_OTHER_SCALAR: SpecialZetaOtherScalarFn, [self_], self_, other),
+        boxing!(SPECIAL_ZETA_OTHER_SCALAR: SpecialZetaOtherScalarFn, self_, other),
     ],
     special_zeta_other_scalar_boxed,
 );
@@ -903,6 +925,7 @@ pub static SPECIAL_ZETA_OTHER_SCALAR_OUT: Operator<SpecialZetaOtherScalarOutFn> 
             special_zeta_other_scalar_out_composite as SpecialZetaOtherScalarOutFn,
         ),
         observed!(SPECIAL_ZETA_OTHER_SCALAR_OUT: SpecialZetaOtherScalarOutFn, [self_, out], self_, other, out),
+        boxing!(SPECIAL_ZETA_OTHER_SCALAR_OUT: SpecialZetaOtherScalarOutFn, self_, other, out),
     ],
     special_zeta_other_scalar_out_boxed,
 );
@@ -943,6 +966,7 @@ pub static I0: Operator<I0Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, i0_cpu as I0Fn),
         Kernel::new(DispatchKey::Meta, i0_meta as I0Fn),
         observed!(I0: I0Fn, [self_], self_),
+        boxing!(I0: I0Fn, self_),
     ],
     i0_boxed,
 );
@@ -985,6 +1009,7 @@ pub static I0_: Operator<I0InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, i0__cpu as I0InPlaceFn),
         Kernel::new(DispatchKey::Meta, i0__meta as I0InPlaceFn),
         observed!(I0_: I0InPlaceFn, [self_], self_),
+        boxing!(I0_: I0InPlaceFn, self_),
     ],
     i0__boxed,
 );
@@ -1027,6 +1052,7 @@ pub static I0_OUT: Operator<I0OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, i0_out_cpu as I0OutFn),
         Kernel::new(DispatchKey::Meta, i0_out_meta as I0OutFn),
         observed!(I0_OUT: I0OutFn, [self_, out], self_, out),
+        boxing!(I0_OUT: I0OutFn, self_, out),
     ],
     i0_out_boxed,
 );
@@ -1069,6 +1095,7 @@ pub static SPECIAL_I0E: Operator<SpecialI0eFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i0e_cpu as SpecialI0eFn),
         Kernel::new(DispatchKey::Meta, special_i0e_meta as SpecialI0eFn),
         observed!(SPECIAL_I0E: SpecialI0eFn, [self_], self_),
+        boxing!(SPECIAL_I0E: SpecialI0eFn, self_),
     ],
     special_i0e_boxed,
 );
@@ -1111,6 +1138,7 @@ pub static SPECIAL_I0E_OUT: Operator<SpecialI0eOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i0e_out_cpu as SpecialI0eOutFn),
         Kernel::new(DispatchKey::Meta, special_i0e_out_meta as SpecialI0eOutFn),
         observed!(SPECIAL_I0E_OUT: SpecialI0eOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_I0E_OUT: SpecialI0eOutFn, self_, out),
     ],
     special_i0e_out_boxed,
 );
@@ -1153,6 +1181,7 @@ pub static SPECIAL_I1: Operator<SpecialI1Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i1_cpu as SpecialI1Fn),
         Kernel::new(DispatchKey::Meta, special_i1_meta as SpecialI1Fn),
         observed!(SPECIAL_I1: SpecialI1Fn, [self_], self_),
+        boxing!(SPECIAL_I1: SpecialI1Fn, self_),
     ],
     special_i1_boxed,
 );
@@ -1195,6 +1224,7 @@ pub static SPECIAL_I1_OUT: Operator<SpecialI1OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i1_out_cpu as SpecialI1OutFn),
         Kernel::new(DispatchKey::Meta, special_i1_out_meta as SpecialI1OutFn),
         observed!(SPECIAL_I1_OUT: SpecialI1OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_I1_OUT: SpecialI1OutFn, self_, out),
     ],
     special_i1_out_boxed,
 );
@@ -1237,6 +1267,7 @@ pub static SPECIAL_I1E: Operator<SpecialI1eFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i1e_cpu as SpecialI1eFn),
         Kernel::new(DispatchKey::Meta, special_i1e_meta as SpecialI1eFn),
         observed!(SPECIAL_I1E: SpecialI1eFn, [self_], self_),
+        boxing!(SPECIAL_I1E: SpecialI1eFn, self_),
     ],
     special_i1e_boxed,
 );
@@ -1279,6 +1310,7 @@ pub static SPECIAL_I1E_OUT: Operator<SpecialI1eOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_i1e_out_cpu as SpecialI1eOutFn),
         Kernel::new(DispatchKey::Meta, special_i1e_out_meta as SpecialI1eOutFn),
         observed!(SPECIAL_I1E_OUT: SpecialI1eOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_I1E_OUT: SpecialI1eOutFn, self_, out),
     ],
     special_i1e_out_boxed,
 );
@@ -1321,6 +1353,7 @@ pub static IGAMMA: Operator<IgammaFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igamma_cpu as IgammaFn),
         Kernel::new(DispatchKey::Meta, igamma_meta as IgammaFn),
         observed!(IGAMMA: IgammaFn, [self_, other], self_, other),
+        boxing!(IGAMMA: IgammaFn, self_, other),
     ],
     igamma_boxed,
 );
@@ -1363,6 +1396,7 @@ pub static IGAMMA_: Operator<IgammaInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igamma__cpu as IgammaInPlaceFn),
         Kernel::new(DispatchKey::Meta, igamma__meta as IgammaInPlaceFn),
         observed!(IGAMMA_: IgammaInPlaceFn, [self_, other], self_, other),
+        boxing!(IGAMMA_: IgammaInPlaceFn, self_, other),
     ],
     igamma__boxed,
 );
@@ -1405,6 +1439,7 @@ pub static IGAMMA_OUT: Operator<IgammaOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igamma_out_cpu as IgammaOutFn),
         Kernel::new(DispatchKey::Meta, igamma_out_meta as IgammaOutFn),
         observed!(IGAMMA_OUT: IgammaOutFn, [self_, other, out], self_, other, out),
+        boxing!(IGAMMA_OUT: IgammaOutFn, self_, other, out),
     ],
     igamma_out_boxed,
 );
@@ -1447,6 +1482,7 @@ pub static IGAMMAC: Operator<IgammacFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igammac_cpu as IgammacFn),
         Kernel::new(DispatchKey::Meta, igammac_meta as IgammacFn),
         observed!(IGAMMAC: IgammacFn, [self_, other], self_, other),
+        boxing!(IGAMMAC: IgammacFn, self_, other),
     ],
     igammac_boxed,
 );
@@ -1489,6 +1525,7 @@ pub static IGAMMAC_: Operator<IgammacInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igammac__cpu as IgammacInPlaceFn),
         Kernel::new(DispatchKey::Meta, igammac__meta as IgammacInPlaceFn),
         observed!(IGAMMAC_: IgammacInPlaceFn, [self_, other], self_, other),
+        boxing!(IGAMMAC_: IgammacInPlaceFn, self_, other),
     ],
     igammac__boxed,
 );
@@ -1531,6 +1568,7 @@ pub static IGAMMAC_OUT: Operator<IgammacOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, igammac_out_cpu as IgammacOutFn),
         Kernel::new(DispatchKey::Meta, igammac_out_meta as IgammacOutFn),
         observed!(IGAMMAC_OUT: IgammacOutFn, [self_, other, out], self_, other, out),
+        boxing!(IGAMMAC_OUT: IgammacOutFn, self_, other, out),
     ],
     igammac_out_boxed,
 );
@@ -1573,6 +1611,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialChebyshevPolynomialTF
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_t_cpu as SpecialChebyshevPolynomialTFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_t_meta as SpecialChebyshevPolynomialTFn),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T: SpecialChebyshevPolynomialTFn, [x, n], x, n),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T: SpecialChebyshevPolynomialTFn, x, n),
     ],
     special_chebyshev_polynomial_t_boxed,
 );
@@ -1621,6 +1660,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialChebyshevPolynomi
             special_chebyshev_polynomial_t_out_meta as SpecialChebyshevPolynomialTOutFn,
         ),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialChebyshevPolynomialTOutFn, x, n, out),
     ],
     special_chebyshev_polynomial_t_out_boxed,
 );
@@ -1678,6 +1718,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_t_x_scalar_composite as SpecialChebyshevPolynomialTXScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialChebyshevPolynomialTXScalarFn, [n], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialChebyshevPolynomialTXScalarFn, x, n),
         ],
         special_chebyshev_polynomial_t_x_scalar_boxed,
     );
@@ -1720,6 +1761,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialTXScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialChebyshevPolynomialTXScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_t_x_scalar_out_boxed,
     );
@@ -1763,6 +1805,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_t_n_scalar_composite as SpecialChebyshevPolynomialTNScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialChebyshevPolynomialTNScalarFn, [x], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialChebyshevPolynomialTNScalarFn, x, n),
         ],
         special_chebyshev_polynomial_t_n_scalar_boxed,
     );
@@ -1805,6 +1848,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialTNScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialChebyshevPolynomialTNScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_t_n_scalar_out_boxed,
     );
@@ -1845,6 +1889,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialChebyshevPolynomialUF
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_u_cpu as SpecialChebyshevPolynomialUFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_u_meta as SpecialChebyshevPolynomialUFn),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U: SpecialChebyshevPolynomialUFn, [x, n], x, n),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U: SpecialChebyshevPolynomialUFn, x, n),
     ],
     special_chebyshev_polynomial_u_boxed,
 );
@@ -1893,6 +1938,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialChebyshevPolynomi
             special_chebyshev_polynomial_u_out_meta as SpecialChebyshevPolynomialUOutFn,
         ),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialChebyshevPolynomialUOutFn, x, n, out),
     ],
     special_chebyshev_polynomial_u_out_boxed,
 );
@@ -1950,6 +1996,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_u_x_scalar_composite as SpecialChebyshevPolynomialUXScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialChebyshevPolynomialUXScalarFn, [n], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialChebyshevPolynomialUXScalarFn, x, n),
         ],
         special_chebyshev_polynomial_u_x_scalar_boxed,
     );
@@ -1992,6 +2039,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialUXScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialChebyshevPolynomialUXScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_u_x_scalar_out_boxed,
     );
@@ -2035,6 +2083,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_u_n_scalar_composite as SpecialChebyshevPolynomialUNScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialChebyshevPolynomialUNScalarFn, [x], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialChebyshevPolynomialUNScalarFn, x, n),
         ],
         special_chebyshev_polynomial_u_n_scalar_boxed,
     );
@@ -2077,6 +2126,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialUNScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialChebyshevPolynomialUNScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_u_n_scalar_out_boxed,
     );
@@ -2117,6 +2167,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialChebyshevPolynomialVF
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_v_cpu as SpecialChebyshevPolynomialVFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_v_meta as SpecialChebyshevPolynomialVFn),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V: SpecialChebyshevPolynomialVFn, [x, n], x, n),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V: SpecialChebyshevPolynomialVFn, x, n),
     ],
     special_chebyshev_polynomial_v_boxed,
 );
@@ -2165,6 +2216,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialChebyshevPolynomi
             special_chebyshev_polynomial_v_out_meta as SpecialChebyshevPolynomialVOutFn,
         ),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialChebyshevPolynomialVOutFn, x, n, out),
     ],
     special_chebyshev_polynomial_v_out_boxed,
 );
@@ -2222,6 +2274,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_v_x_scalar_composite as SpecialChebyshevPolynomialVXScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialChebyshevPolynomialVXScalarFn, [n], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialChebyshevPolynomialVXScalarFn, x, n),
         ],
         special_chebyshev_polynomial_v_x_scalar_boxed,
     );
@@ -2264,6 +2317,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialVXScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialChebyshevPolynomialVXScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_v_x_scalar_out_boxed,
     );
@@ -2307,6 +2361,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_v_n_scalar_composite as SpecialChebyshevPolynomialVNScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialChebyshevPolynomialVNScalarFn, [x], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialChebyshevPolynomialVNScalarFn, x, n),
         ],
         special_chebyshev_polynomial_v_n_scalar_boxed,
     );
@@ -2349,6 +2404,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialVNScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialChebyshevPolynomialVNScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_v_n_scalar_out_boxed,
     );
@@ -2389,6 +2445,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialChebyshevPolynomialWF
         Kernel::new(DispatchKey::Cpu, special_chebyshev_polynomial_w_cpu as SpecialChebyshevPolynomialWFn),
         Kernel::new(DispatchKey::Meta, special_chebyshev_polynomial_w_meta as SpecialChebyshevPolynomialWFn),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W: SpecialChebyshevPolynomialWFn, [x, n], x, n),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W: SpecialChebyshevPolynomialWFn, x, n),
     ],
     special_chebyshev_polynomial_w_boxed,
 );
@@ -2437,6 +2494,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialChebyshevPolynomi
             special_chebyshev_polynomial_w_out_meta as SpecialChebyshevPolynomialWOutFn,
         ),
         observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialChebyshevPolynomialWOutFn, x, n, out),
     ],
     special_chebyshev_polynomial_w_out_boxed,
 );
@@ -2494,6 +2552,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_w_x_scalar_composite as SpecialChebyshevPolynomialWXScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialChebyshevPolynomialWXScalarFn, [n], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialChebyshevPolynomialWXScalarFn, x, n),
         ],
         special_chebyshev_polynomial_w_x_scalar_boxed,
     );
@@ -2536,6 +2595,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialWXScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialChebyshevPolynomialWXScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_w_x_scalar_out_boxed,
     );
@@ -2579,6 +2639,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<SpecialChebyshevPol
                 special_chebyshev_polynomial_w_n_scalar_composite as SpecialChebyshevPolynomialWNScalarFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialChebyshevPolynomialWNScalarFn, [x], x, n),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialChebyshevPolynomialWNScalarFn, x, n),
         ],
         special_chebyshev_polynomial_w_n_scalar_boxed,
     );
@@ -2621,6 +2682,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<SpecialChebyshe
                     as SpecialChebyshevPolynomialWNScalarOutFn,
             ),
             observed!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialChebyshevPolynomialWNScalarOutFn, x, n, out),
         ],
         special_chebyshev_polynomial_w_n_scalar_out_boxed,
     );
@@ -2668,6 +2730,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialShiftedChebys
                 special_shifted_chebyshev_polynomial_t_meta as SpecialShiftedChebyshevPolynomialTFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: SpecialShiftedChebyshevPolynomialTFn, [x, n], x, n),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: SpecialShiftedChebyshevPolynomialTFn, x, n),
         ],
         special_shifted_chebyshev_polynomial_t_boxed,
     );
@@ -2727,6 +2790,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialShiftedCh
                 special_shifted_chebyshev_polynomial_t_out_meta as SpecialShiftedChebyshevPolynomialTOutFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialShiftedChebyshevPolynomialTOutFn, [x, n, out], x, n, out),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: SpecialShiftedChebyshevPolynomialTOutFn, x, n, out),
         ],
         special_shifted_chebyshev_polynomial_t_out_boxed,
     );
@@ -2786,6 +2850,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialTXScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialShiftedChebyshevPolynomialTXScalarFn, [n], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: SpecialShiftedChebyshevPolynomialTXScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_t_x_scalar_boxed,
 );
@@ -2830,6 +2895,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialTXScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTXScalarOutFn, [n, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTXScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed,
 );
@@ -2884,6 +2950,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialTNScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialShiftedChebyshevPolynomialTNScalarFn, [x], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: SpecialShiftedChebyshevPolynomialTNScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_t_n_scalar_boxed,
 );
@@ -2928,6 +2995,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialTNScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTNScalarOutFn, [x, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialTNScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed,
 );
@@ -2984,6 +3052,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialShiftedChebys
                 special_shifted_chebyshev_polynomial_u_meta as SpecialShiftedChebyshevPolynomialUFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: SpecialShiftedChebyshevPolynomialUFn, [x, n], x, n),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: SpecialShiftedChebyshevPolynomialUFn, x, n),
         ],
         special_shifted_chebyshev_polynomial_u_boxed,
     );
@@ -3043,6 +3112,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialShiftedCh
                 special_shifted_chebyshev_polynomial_u_out_meta as SpecialShiftedChebyshevPolynomialUOutFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialShiftedChebyshevPolynomialUOutFn, [x, n, out], x, n, out),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: SpecialShiftedChebyshevPolynomialUOutFn, x, n, out),
         ],
         special_shifted_chebyshev_polynomial_u_out_boxed,
     );
@@ -3102,6 +3172,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialUXScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialShiftedChebyshevPolynomialUXScalarFn, [n], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: SpecialShiftedChebyshevPolynomialUXScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_u_x_scalar_boxed,
 );
@@ -3146,6 +3217,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialUXScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUXScalarOutFn, [n, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUXScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed,
 );
@@ -3200,6 +3272,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialUNScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialShiftedChebyshevPolynomialUNScalarFn, [x], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: SpecialShiftedChebyshevPolynomialUNScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_u_n_scalar_boxed,
 );
@@ -3244,6 +3317,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialUNScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUNScalarOutFn, [x, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialUNScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed,
 );
@@ -3300,6 +3374,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialShiftedChebys
                 special_shifted_chebyshev_polynomial_v_meta as SpecialShiftedChebyshevPolynomialVFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: SpecialShiftedChebyshevPolynomialVFn, [x, n], x, n),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: SpecialShiftedChebyshevPolynomialVFn, x, n),
         ],
         special_shifted_chebyshev_polynomial_v_boxed,
     );
@@ -3359,6 +3434,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialShiftedCh
                 special_shifted_chebyshev_polynomial_v_out_meta as SpecialShiftedChebyshevPolynomialVOutFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialShiftedChebyshevPolynomialVOutFn, [x, n, out], x, n, out),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: SpecialShiftedChebyshevPolynomialVOutFn, x, n, out),
         ],
         special_shifted_chebyshev_polynomial_v_out_boxed,
     );
@@ -3418,6 +3494,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialVXScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialShiftedChebyshevPolynomialVXScalarFn, [n], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: SpecialShiftedChebyshevPolynomialVXScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_v_x_scalar_boxed,
 );
@@ -3462,6 +3539,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialVXScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVXScalarOutFn, [n, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVXScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed,
 );
@@ -3516,6 +3594,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialVNScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialShiftedChebyshevPolynomialVNScalarFn, [x], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: SpecialShiftedChebyshevPolynomialVNScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_v_n_scalar_boxed,
 );
@@ -3560,6 +3639,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialVNScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVNScalarOutFn, [x, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialVNScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed,
 );
@@ -3616,6 +3696,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialShiftedChebys
                 special_shifted_chebyshev_polynomial_w_meta as SpecialShiftedChebyshevPolynomialWFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: SpecialShiftedChebyshevPolynomialWFn, [x, n], x, n),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: SpecialShiftedChebyshevPolynomialWFn, x, n),
         ],
         special_shifted_chebyshev_polynomial_w_boxed,
     );
@@ -3675,6 +3756,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialShiftedCh
                 special_shifted_chebyshev_polynomial_w_out_meta as SpecialShiftedChebyshevPolynomialWOutFn,
             ),
             observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialShiftedChebyshevPolynomialWOutFn, [x, n, out], x, n, out),
+            boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: SpecialShiftedChebyshevPolynomialWOutFn, x, n, out),
         ],
         special_shifted_chebyshev_polynomial_w_out_boxed,
     );
@@ -3734,6 +3816,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialWXScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialShiftedChebyshevPolynomialWXScalarFn, [n], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: SpecialShiftedChebyshevPolynomialWXScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_w_x_scalar_boxed,
 );
@@ -3778,6 +3861,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialWXScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWXScalarOutFn, [n, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWXScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed,
 );
@@ -3832,6 +3916,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<
                 as SpecialShiftedChebyshevPolynomialWNScalarFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialShiftedChebyshevPolynomialWNScalarFn, [x], x, n),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: SpecialShiftedChebyshevPolynomialWNScalarFn, x, n),
     ],
     special_shifted_chebyshev_polynomial_w_n_scalar_boxed,
 );
@@ -3876,6 +3961,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<
                 as SpecialShiftedChebyshevPolynomialWNScalarOutFn,
         ),
         observed!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWNScalarOutFn, [x, out], x, n, out),
+        boxing!(SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: SpecialShiftedChebyshevPolynomialWNScalarOutFn, x, n, out),
     ],
     special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed,
 );
@@ -3925,6 +4011,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H: Operator<SpecialHermitePolynomialHFn> =
         Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_h_cpu as SpecialHermitePolynomialHFn),
         Kernel::new(DispatchKey::Meta, special_hermite_polynomial_h_meta as SpecialHermitePolynomialHFn),
         observed!(SPECIAL_HERMITE_POLYNOMIAL_H: SpecialHermitePolynomialHFn, [x, n], x, n),
+        boxing!(SPECIAL_HERMITE_POLYNOMIAL_H: SpecialHermitePolynomialHFn, x, n),
     ],
     special_hermite_polynomial_h_boxed,
 );
@@ -3970,6 +4057,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Operator<SpecialHermitePolynomialHO
             special_hermite_polynomial_h_out_meta as SpecialHermitePolynomialHOutFn,
         ),
         observed!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT: SpecialHermitePolynomialHOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_OUT: SpecialHermitePolynomialHOutFn, x, n, out),
     ],
     special_hermite_polynomial_h_out_boxed,
 );
@@ -4027,6 +4115,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: Operator<SpecialHermitePolynom
                 special_hermite_polynomial_h_x_scalar_composite as SpecialHermitePolynomialHXScalarFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: SpecialHermitePolynomialHXScalarFn, [n], x, n),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: SpecialHermitePolynomialHXScalarFn, x, n),
         ],
         special_hermite_polynomial_h_x_scalar_boxed,
     );
@@ -4068,6 +4157,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: Operator<SpecialHermitePol
                 special_hermite_polynomial_h_x_scalar_out_composite as SpecialHermitePolynomialHXScalarOutFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: SpecialHermitePolynomialHXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: SpecialHermitePolynomialHXScalarOutFn, x, n, out),
         ],
         special_hermite_polynomial_h_x_scalar_out_boxed,
     );
@@ -4111,6 +4201,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: Operator<SpecialHermitePolynom
                 special_hermite_polynomial_h_n_scalar_composite as SpecialHermitePolynomialHNScalarFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: SpecialHermitePolynomialHNScalarFn, [x], x, n),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: SpecialHermitePolynomialHNScalarFn, x, n),
         ],
         special_hermite_polynomial_h_n_scalar_boxed,
     );
@@ -4152,6 +4243,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: Operator<SpecialHermitePol
                 special_hermite_polynomial_h_n_scalar_out_composite as SpecialHermitePolynomialHNScalarOutFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: SpecialHermitePolynomialHNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: SpecialHermitePolynomialHNScalarOutFn, x, n, out),
         ],
         special_hermite_polynomial_h_n_scalar_out_boxed,
     );
@@ -4192,6 +4284,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Operator<SpecialHermitePolynomialHeFn>
         Kernel::new(DispatchKey::Cpu, special_hermite_polynomial_he_cpu as SpecialHermitePolynomialHeFn),
         Kernel::new(DispatchKey::Meta, special_hermite_polynomial_he_meta as SpecialHermitePolynomialHeFn),
         observed!(SPECIAL_HERMITE_POLYNOMIAL_HE: SpecialHermitePolynomialHeFn, [x, n], x, n),
+        boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE: SpecialHermitePolynomialHeFn, x, n),
     ],
     special_hermite_polynomial_he_boxed,
 );
@@ -4240,6 +4333,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Operator<SpecialHermitePolynomialH
             special_hermite_polynomial_he_out_meta as SpecialHermitePolynomialHeOutFn,
         ),
         observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: SpecialHermitePolynomialHeOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: SpecialHermitePolynomialHeOutFn, x, n, out),
     ],
     special_hermite_polynomial_he_out_boxed,
 );
@@ -4297,6 +4391,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: Operator<SpecialHermitePolyno
                 special_hermite_polynomial_he_x_scalar_composite as SpecialHermitePolynomialHeXScalarFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: SpecialHermitePolynomialHeXScalarFn, [n], x, n),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: SpecialHermitePolynomialHeXScalarFn, x, n),
         ],
         special_hermite_polynomial_he_x_scalar_boxed,
     );
@@ -4339,6 +4434,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: Operator<SpecialHermitePo
                     as SpecialHermitePolynomialHeXScalarOutFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: SpecialHermitePolynomialHeXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: SpecialHermitePolynomialHeXScalarOutFn, x, n, out),
         ],
         special_hermite_polynomial_he_x_scalar_out_boxed,
     );
@@ -4382,6 +4478,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: Operator<SpecialHermitePolyno
                 special_hermite_polynomial_he_n_scalar_composite as SpecialHermitePolynomialHeNScalarFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: SpecialHermitePolynomialHeNScalarFn, [x], x, n),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: SpecialHermitePolynomialHeNScalarFn, x, n),
         ],
         special_hermite_polynomial_he_n_scalar_boxed,
     );
@@ -4424,6 +4521,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: Operator<SpecialHermitePo
                     as SpecialHermitePolynomialHeNScalarOutFn,
             ),
             observed!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: SpecialHermitePolynomialHeNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: SpecialHermitePolynomialHeNScalarOutFn, x, n, out),
         ],
         special_hermite_polynomial_he_n_scalar_out_boxed,
     );
@@ -4464,6 +4562,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Operator<SpecialLaguerrePolynomialLFn>
         Kernel::new(DispatchKey::Cpu, special_laguerre_polynomial_l_cpu as SpecialLaguerrePolynomialLFn),
         Kernel::new(DispatchKey::Meta, special_laguerre_polynomial_l_meta as SpecialLaguerrePolynomialLFn),
         observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L: SpecialLaguerrePolynomialLFn, [x, n], x, n),
+        boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L: SpecialLaguerrePolynomialLFn, x, n),
     ],
     special_laguerre_polynomial_l_boxed,
 );
@@ -4512,6 +4611,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Operator<SpecialLaguerrePolynomial
             special_laguerre_polynomial_l_out_meta as SpecialLaguerrePolynomialLOutFn,
         ),
         observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: SpecialLaguerrePolynomialLOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: SpecialLaguerrePolynomialLOutFn, x, n, out),
     ],
     special_laguerre_polynomial_l_out_boxed,
 );
@@ -4569,6 +4669,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: Operator<SpecialLaguerrePolyn
                 special_laguerre_polynomial_l_x_scalar_composite as SpecialLaguerrePolynomialLXScalarFn,
             ),
             observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: SpecialLaguerrePolynomialLXScalarFn, [n], x, n),
+            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: SpecialLaguerrePolynomialLXScalarFn, x, n),
         ],
         special_laguerre_polynomial_l_x_scalar_boxed,
     );
@@ -4611,6 +4712,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: Operator<SpecialLaguerreP
                     as SpecialLaguerrePolynomialLXScalarOutFn,
             ),
             observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: SpecialLaguerrePolynomialLXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: SpecialLaguerrePolynomialLXScalarOutFn, x, n, out),
         ],
         special_laguerre_polynomial_l_x_scalar_out_boxed,
     );
@@ -4654,6 +4756,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: Operator<SpecialLaguerrePolyn
                 special_laguerre_polynomial_l_n_scalar_composite as SpecialLaguerrePolynomialLNScalarFn,
             ),
             observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: SpecialLaguerrePolynomialLNScalarFn, [x], x, n),
+            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: SpecialLaguerrePolynomialLNScalarFn, x, n),
         ],
         special_laguerre_polynomial_l_n_scalar_boxed,
     );
@@ -4696,6 +4799,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: Operator<SpecialLaguerreP
                     as SpecialLaguerrePolynomialLNScalarOutFn,
             ),
             observed!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: SpecialLaguerrePolynomialLNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: SpecialLaguerrePolynomialLNScalarOutFn, x, n, out),
         ],
         special_laguerre_polynomial_l_n_scalar_out_boxed,
     );
@@ -4736,6 +4840,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Operator<SpecialLegendrePolynomialPFn>
         Kernel::new(DispatchKey::Cpu, special_legendre_polynomial_p_cpu as SpecialLegendrePolynomialPFn),
         Kernel::new(DispatchKey::Meta, special_legendre_polynomial_p_meta as SpecialLegendrePolynomialPFn),
         observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P: SpecialLegendrePolynomialPFn, [x, n], x, n),
+        boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P: SpecialLegendrePolynomialPFn, x, n),
     ],
     special_legendre_polynomial_p_boxed,
 );
@@ -4784,6 +4889,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Operator<SpecialLegendrePolynomial
             special_legendre_polynomial_p_out_meta as SpecialLegendrePolynomialPOutFn,
         ),
         observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: SpecialLegendrePolynomialPOutFn, [x, n, out], x, n, out),
+        boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: SpecialLegendrePolynomialPOutFn, x, n, out),
     ],
     special_legendre_polynomial_p_out_boxed,
 );
@@ -4841,6 +4947,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: Operator<SpecialLegendrePolyn
                 special_legendre_polynomial_p_x_scalar_composite as SpecialLegendrePolynomialPXScalarFn,
             ),
             observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: SpecialLegendrePolynomialPXScalarFn, [n], x, n),
+            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: SpecialLegendrePolynomialPXScalarFn, x, n),
         ],
         special_legendre_polynomial_p_x_scalar_boxed,
     );
@@ -4883,6 +4990,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: Operator<SpecialLegendreP
                     as SpecialLegendrePolynomialPXScalarOutFn,
             ),
             observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: SpecialLegendrePolynomialPXScalarOutFn, [n, out], x, n, out),
+            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: SpecialLegendrePolynomialPXScalarOutFn, x, n, out),
         ],
         special_legendre_polynomial_p_x_scalar_out_boxed,
     );
@@ -4926,6 +5034,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: Operator<SpecialLegendrePolyn
                 special_legendre_polynomial_p_n_scalar_composite as SpecialLegendrePolynomialPNScalarFn,
             ),
             observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: SpecialLegendrePolynomialPNScalarFn, [x], x, n),
+            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: SpecialLegendrePolynomialPNScalarFn, x, n),
         ],
         special_legendre_polynomial_p_n_scalar_boxed,
     );
@@ -4968,6 +5077,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: Operator<SpecialLegendreP
                     as SpecialLegendrePolynomialPNScalarOutFn,
             ),
             observed!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: SpecialLegendrePolynomialPNScalarOutFn, [x, out], x, n, out),
+            boxing!(SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: SpecialLegendrePolynomialPNScalarOutFn, x, n, out),
         ],
         special_legendre_polynomial_p_n_scalar_out_boxed,
     );
@@ -5008,6 +5118,7 @@ pub static SPECIAL_BESSEL_J0: Operator<SpecialBesselJ0Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_bessel_j0_cpu as SpecialBesselJ0Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_j0_meta as SpecialBesselJ0Fn),
         observed!(SPECIAL_BESSEL_J0: SpecialBesselJ0Fn, [self_], self_),
+        boxing!(SPECIAL_BESSEL_J0: SpecialBesselJ0Fn, self_),
     ],
     special_bessel_j0_boxed,
 );
@@ -5050,6 +5161,7 @@ pub static SPECIAL_BESSEL_J0_OUT: Operator<SpecialBesselJ0OutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, special_bessel_j0_out_cpu as SpecialBesselJ0OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_j0_out_meta as SpecialBesselJ0OutFn),
         observed!(SPECIAL_BESSEL_J0_OUT: SpecialBesselJ0OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_BESSEL_J0_OUT: SpecialBesselJ0OutFn, self_, out),
     ],
     special_bessel_j0_out_boxed,
 );
@@ -5092,6 +5204,7 @@ pub static SPECIAL_BESSEL_J1: Operator<SpecialBesselJ1Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_bessel_j1_cpu as SpecialBesselJ1Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_j1_meta as SpecialBesselJ1Fn),
         observed!(SPECIAL_BESSEL_J1: SpecialBesselJ1Fn, [self_], self_),
+        boxing!(SPECIAL_BESSEL_J1: SpecialBesselJ1Fn, self_),
     ],
     special_bessel_j1_boxed,
 );
@@ -5134,6 +5247,7 @@ pub static SPECIAL_BESSEL_J1_OUT: Operator<SpecialBesselJ1OutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, special_bessel_j1_out_cpu as SpecialBesselJ1OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_j1_out_meta as SpecialBesselJ1OutFn),
         observed!(SPECIAL_BESSEL_J1_OUT: SpecialBesselJ1OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_BESSEL_J1_OUT: SpecialBesselJ1OutFn, self_, out),
     ],
     special_bessel_j1_out_boxed,
 );
@@ -5176,6 +5290,7 @@ pub static SPECIAL_BESSEL_Y0: Operator<SpecialBesselY0Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_bessel_y0_cpu as SpecialBesselY0Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_y0_meta as SpecialBesselY0Fn),
         observed!(SPECIAL_BESSEL_Y0: SpecialBesselY0Fn, [self_], self_),
+        boxing!(SPECIAL_BESSEL_Y0: SpecialBesselY0Fn, self_),
     ],
     special_bessel_y0_boxed,
 );
@@ -5218,6 +5333,7 @@ pub static SPECIAL_BESSEL_Y0_OUT: Operator<SpecialBesselY0OutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, special_bessel_y0_out_cpu as SpecialBesselY0OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_y0_out_meta as SpecialBesselY0OutFn),
         observed!(SPECIAL_BESSEL_Y0_OUT: SpecialBesselY0OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_BESSEL_Y0_OUT: SpecialBesselY0OutFn, self_, out),
     ],
     special_bessel_y0_out_boxed,
 );
@@ -5260,6 +5376,7 @@ pub static SPECIAL_BESSEL_Y1: Operator<SpecialBesselY1Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_bessel_y1_cpu as SpecialBesselY1Fn),
         Kernel::new(DispatchKey::Meta, special_bessel_y1_meta as SpecialBesselY1Fn),
         observed!(SPECIAL_BESSEL_Y1: SpecialBesselY1Fn, [self_], self_),
+        boxing!(SPECIAL_BESSEL_Y1: SpecialBesselY1Fn, self_),
     ],
     special_bessel_y1_boxed,
 );
@@ -5302,6 +5419,7 @@ pub static SPECIAL_BESSEL_Y1_OUT: Operator<SpecialBesselY1OutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, special_bessel_y1_out_cpu as SpecialBesselY1OutFn),
         Kernel::new(DispatchKey::Meta, special_bessel_y1_out_meta as SpecialBesselY1OutFn),
         observed!(SPECIAL_BESSEL_Y1_OUT: SpecialBesselY1OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_BESSEL_Y1_OUT: SpecialBesselY1OutFn, self_, out),
     ],
     special_bessel_y1_out_boxed,
 );
@@ -5344,6 +5462,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0: Operator<SpecialModifiedBesselK0Fn> = Ope
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_cpu as SpecialModifiedBesselK0Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_meta as SpecialModifiedBesselK0Fn),
         observed!(SPECIAL_MODIFIED_BESSEL_K0: SpecialModifiedBesselK0Fn, [self_], self_),
+        boxing!(SPECIAL_MODIFIED_BESSEL_K0: SpecialModifiedBesselK0Fn, self_),
     ],
     special_modified_bessel_k0_boxed,
 );
@@ -5386,6 +5505,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K0_OUT: Operator<SpecialModifiedBesselK0OutFn
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k0_out_cpu as SpecialModifiedBesselK0OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k0_out_meta as SpecialModifiedBesselK0OutFn),
         observed!(SPECIAL_MODIFIED_BESSEL_K0_OUT: SpecialModifiedBesselK0OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_MODIFIED_BESSEL_K0_OUT: SpecialModifiedBesselK0OutFn, self_, out),
     ],
     special_modified_bessel_k0_out_boxed,
 );
@@ -5428,6 +5548,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1: Operator<SpecialModifiedBesselK1Fn> = Ope
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_cpu as SpecialModifiedBesselK1Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_meta as SpecialModifiedBesselK1Fn),
         observed!(SPECIAL_MODIFIED_BESSEL_K1: SpecialModifiedBesselK1Fn, [self_], self_),
+        boxing!(SPECIAL_MODIFIED_BESSEL_K1: SpecialModifiedBesselK1Fn, self_),
     ],
     special_modified_bessel_k1_boxed,
 );
@@ -5470,6 +5591,7 @@ pub static SPECIAL_MODIFIED_BESSEL_K1_OUT: Operator<SpecialModifiedBesselK1OutFn
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_k1_out_cpu as SpecialModifiedBesselK1OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_k1_out_meta as SpecialModifiedBesselK1OutFn),
         observed!(SPECIAL_MODIFIED_BESSEL_K1_OUT: SpecialModifiedBesselK1OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_MODIFIED_BESSEL_K1_OUT: SpecialModifiedBesselK1OutFn, self_, out),
     ],
     special_modified_bessel_k1_out_boxed,
 );
@@ -5518,6 +5640,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0: Operator<SpecialScaledModifiedBess
             special_scaled_modified_bessel_k0_meta as SpecialScaledModifiedBesselK0Fn,
         ),
         observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0: SpecialScaledModifiedBesselK0Fn, [x], x),
+        boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K0: SpecialScaledModifiedBesselK0Fn, x),
     ],
     special_scaled_modified_bessel_k0_boxed,
 );
@@ -5567,6 +5690,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: Operator<SpecialScaledModified
                 special_scaled_modified_bessel_k0_out_meta as SpecialScaledModifiedBesselK0OutFn,
             ),
             observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: SpecialScaledModifiedBesselK0OutFn, [x, out], x, out),
+            boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K0_OUT: SpecialScaledModifiedBesselK0OutFn, x, out),
         ],
         special_scaled_modified_bessel_k0_out_boxed,
     );
@@ -5616,6 +5740,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1: Operator<SpecialScaledModifiedBess
             special_scaled_modified_bessel_k1_meta as SpecialScaledModifiedBesselK1Fn,
         ),
         observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1: SpecialScaledModifiedBesselK1Fn, [x], x),
+        boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K1: SpecialScaledModifiedBesselK1Fn, x),
     ],
     special_scaled_modified_bessel_k1_boxed,
 );
@@ -5665,6 +5790,7 @@ pub static SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: Operator<SpecialScaledModified
                 special_scaled_modified_bessel_k1_out_meta as SpecialScaledModifiedBesselK1OutFn,
             ),
             observed!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: SpecialScaledModifiedBesselK1OutFn, [x, out], x, out),
+            boxing!(SPECIAL_SCALED_MODIFIED_BESSEL_K1_OUT: SpecialScaledModifiedBesselK1OutFn, x, out),
         ],
         special_scaled_modified_bessel_k1_out_boxed,
     );
@@ -5708,6 +5834,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0: Operator<SpecialSphericalBesselJ0Fn> = O
         Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_cpu as SpecialSphericalBesselJ0Fn),
         Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_meta as SpecialSphericalBesselJ0Fn),
         observed!(SPECIAL_SPHERICAL_BESSEL_J0: SpecialSphericalBesselJ0Fn, [x], x),
+        boxing!(SPECIAL_SPHERICAL_BESSEL_J0: SpecialSphericalBesselJ0Fn, x),
     ],
     special_spherical_bessel_j0_boxed,
 );
@@ -5750,6 +5877,7 @@ pub static SPECIAL_SPHERICAL_BESSEL_J0_OUT: Operator<SpecialSphericalBesselJ0Out
         Kernel::new(DispatchKey::Cpu, special_spherical_bessel_j0_out_cpu as SpecialSphericalBesselJ0OutFn),
         Kernel::new(DispatchKey::Meta, special_spherical_bessel_j0_out_meta as SpecialSphericalBesselJ0OutFn),
         observed!(SPECIAL_SPHERICAL_BESSEL_J0_OUT: SpecialSphericalBesselJ0OutFn, [x, out], x, out),
+        boxing!(SPECIAL_SPHERICAL_BESSEL_J0_OUT: SpecialSphericalBesselJ0OutFn, x, out),
     ],
     special_spherical_bessel_j0_out_boxed,
 );
@@ -5792,6 +5920,7 @@ pub static SPECIAL_AIRY_AI: Operator<SpecialAiryAiFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_airy_ai_cpu as SpecialAiryAiFn),
         Kernel::new(DispatchKey::Meta, special_airy_ai_meta as SpecialAiryAiFn),
         observed!(SPECIAL_AIRY_AI: SpecialAiryAiFn, [x], x),
+        boxing!(SPECIAL_AIRY_AI: SpecialAiryAiFn, x),
     ],
     special_airy_ai_boxed,
 );
@@ -5834,6 +5963,7 @@ pub static SPECIAL_AIRY_AI_OUT: Operator<SpecialAiryAiOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_airy_ai_out_cpu as SpecialAiryAiOutFn),
         Kernel::new(DispatchKey::Meta, special_airy_ai_out_meta as SpecialAiryAiOutFn),
         observed!(SPECIAL_AIRY_AI_OUT: SpecialAiryAiOutFn, [x, out], x, out),
+        boxing!(SPECIAL_AIRY_AI_OUT: SpecialAiryAiOutFn, x, out),
     ],
     special_airy_ai_out_boxed,
 );
@@ -5876,6 +6006,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0: Operator<SpecialModifiedBesselI0Fn> = Ope
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_cpu as SpecialModifiedBesselI0Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_meta as SpecialModifiedBesselI0Fn),
         observed!(SPECIAL_MODIFIED_BESSEL_I0: SpecialModifiedBesselI0Fn, [self_], self_),
+        boxing!(SPECIAL_MODIFIED_BESSEL_I0: SpecialModifiedBesselI0Fn, self_),
     ],
     special_modified_bessel_i0_boxed,
 );
@@ -5918,6 +6049,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I0_OUT: Operator<SpecialModifiedBesselI0OutFn
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i0_out_cpu as SpecialModifiedBesselI0OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i0_out_meta as SpecialModifiedBesselI0OutFn),
         observed!(SPECIAL_MODIFIED_BESSEL_I0_OUT: SpecialModifiedBesselI0OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_MODIFIED_BESSEL_I0_OUT: SpecialModifiedBesselI0OutFn, self_, out),
     ],
     special_modified_bessel_i0_out_boxed,
 );
@@ -5960,6 +6092,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1: Operator<SpecialModifiedBesselI1Fn> = Ope
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_cpu as SpecialModifiedBesselI1Fn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_meta as SpecialModifiedBesselI1Fn),
         observed!(SPECIAL_MODIFIED_BESSEL_I1: SpecialModifiedBesselI1Fn, [self_], self_),
+        boxing!(SPECIAL_MODIFIED_BESSEL_I1: SpecialModifiedBesselI1Fn, self_),
     ],
     special_modified_bessel_i1_boxed,
 );
@@ -6002,6 +6135,7 @@ pub static SPECIAL_MODIFIED_BESSEL_I1_OUT: Operator<SpecialModifiedBesselI1OutFn
         Kernel::new(DispatchKey::Cpu, special_modified_bessel_i1_out_cpu as SpecialModifiedBesselI1OutFn),
         Kernel::new(DispatchKey::Meta, special_modified_bessel_i1_out_meta as SpecialModifiedBesselI1OutFn),
         observed!(SPECIAL_MODIFIED_BESSEL_I1_OUT: SpecialModifiedBesselI1OutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_MODIFIED_BESSEL_I1_OUT: SpecialModifiedBesselI1OutFn, self_, out),
     ],
     special_modified_bessel_i1_out_boxed,
 );

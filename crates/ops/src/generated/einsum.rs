@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::einsum`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static EINSUM: Operator<EinsumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, einsum_composite as EinsumFn),
         observed!(EINSUM: EinsumFn, [tensors], equation, tensors, path),
+        boxing!(EINSUM: EinsumFn, equation, tensors, path),
     ],
     einsum_boxed,
 );
@@ -56,6 +57,7 @@ pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_composite as TensordotFn),
         observed!(TENSORDOT: TensordotFn, [self_, other], self_, other, dims_self, dims_other),
+        boxing!(TENSORDOT: TensordotFn, self_, other, dims_self, dims_other),
     ],
     tensordot_boxed,
 );
@@ -95,6 +97,7 @@ pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, tensordot_out_composite as TensordotOutFn),
         observed!(TENSORDOT_OUT: TensordotOutFn, [self_, other, out], self_, other, dims_self, dims_other, out),
+        boxing!(TENSORDOT_OUT: TensordotOutFn, self_, other, dims_self, dims_other, out),
     ],
     tensordot_out_boxed,
 );
@@ -148,6 +151,7 @@ pub static INNER: Operator<InnerFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_composite as InnerFn),
         observed!(INNER: InnerFn, [self_, other], self_, other),
+        boxing!(INNER: InnerFn, self_, other),
     ],
     inner_boxed,
 );
@@ -180,6 +184,7 @@ pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, inner_out_composite as InnerOutFn),
         observed!(INNER_OUT: InnerOutFn, [self_, other, out], self_, other, out),
+        boxing!(INNER_OUT: InnerOutFn, self_, other, out),
     ],
     inner_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::embedding`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, embedding_cpu as EmbeddingFn),
         Kernel::new(DispatchKey::Meta, embedding_meta as EmbeddingFn),
         observed!(EMBEDDING: EmbeddingFn, [weight, indices], weight, indices, padding_idx, scale_grad_by_freq, sparse),
+        boxing!(EMBEDDING: EmbeddingFn, weight, indices, padding_idx, scale_grad_by_freq, sparse),
     ],
     embedding_boxed,
 );
@@ -106,6 +107,7 @@ pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, embedding_out_cpu as EmbeddingOutFn),
         Kernel::new(DispatchKey::Meta, embedding_out_meta as EmbeddingOutFn),
         observed!(EMBEDDING_OUT: EmbeddingOutFn, [weight, indices, out], weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
+        boxing!(EMBEDDING_OUT: EmbeddingOutFn, weight, indices, padding_idx, scale_grad_by_freq, sparse, out),
     ],
     embedding_out_boxed,
 );
@@ -201,6 +203,7 @@ pub static EMBEDDING_BACKWARD: Operator<EmbeddingBackwardFn> = Operator::new(
             embedding_backward_composite as EmbeddingBackwardFn,
         ),
         observed!(EMBEDDING_BACKWARD: EmbeddingBackwardFn, [grad, indices], grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse),
+        boxing!(EMBEDDING_BACKWARD: EmbeddingBackwardFn, grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse),
     ],
     embedding_backward_boxed,
 );
@@ -257,6 +260,7 @@ pub static EMBEDDING_DENSE_BACKWARD: Operator<EmbeddingDenseBackwardFn> = Operat
         Kernel::new(DispatchKey::Cpu, embedding_dense_backward_cpu as EmbeddingDenseBackwardFn),
         Kernel::new(DispatchKey::Meta, embedding_dense_backward_meta as EmbeddingDenseBackwardFn),
         observed!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, [grad_output, indices], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
+        boxing!(EMBEDDING_DENSE_BACKWARD: EmbeddingDenseBackwardFn, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
     ],
     embedding_dense_backward_boxed,
 );
@@ -355,6 +359,7 @@ pub static EMBEDDING_DENSE_BACKWARD_OUT: Operator<EmbeddingDenseBackwardOutFn> =
         Kernel::new(DispatchKey::Cpu, embedding_dense_backward_out_cpu as EmbeddingDenseBackwardOutFn),
         Kernel::new(DispatchKey::Meta, embedding_dense_backward_out_meta as EmbeddingDenseBackwardOutFn),
         observed!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, [grad_output, indices, out], grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
+        boxing!(EMBEDDING_DENSE_BACKWARD_OUT: EmbeddingDenseBackwardOutFn, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, out),
     ],
     embedding_dense_backward_out_boxed,
 );

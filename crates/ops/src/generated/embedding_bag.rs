@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::embedding_bag`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -30,6 +30,7 @@ pub static EMBEDDING_BAG: Operator<EmbeddingBagFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, embedding_bag_composite as EmbeddingBagFn),
         observed!(EMBEDDING_BAG: EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
+        boxing!(EMBEDDING_BAG: EmbeddingBagFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset),
     ],
     embedding_bag_boxed,
 );
@@ -125,6 +126,7 @@ pub static EMBEDDING_BAG_PADDING_IDX: Operator<EmbeddingBagPaddingIdxFn> = Opera
             embedding_bag_padding_idx_composite as EmbeddingBagPaddingIdxFn,
         ),
         observed!(EMBEDDING_BAG_PADDING_IDX: EmbeddingBagPaddingIdxFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
+        boxing!(EMBEDDING_BAG_PADDING_IDX: EmbeddingBagPaddingIdxFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
     ],
     embedding_bag_padding_idx_boxed,
 );
@@ -223,6 +225,7 @@ pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _embedding_bag_cpu as _EmbeddingBagFn),
         Kernel::new(DispatchKey::Meta, _embedding_bag_meta as _EmbeddingBagFn),
         observed!(_EMBEDDING_BAG: _EmbeddingBagFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
+        boxing!(_EMBEDDING_BAG: _EmbeddingBagFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
     ],
     _embedding_bag_boxed,
 );
@@ -390,6 +393,7 @@ pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _embedding_bag_out_cpu as _EmbeddingBagOutFn),
         Kernel::new(DispatchKey::Meta, _embedding_bag_out_meta as _EmbeddingBagOutFn),
         observed!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
+        boxing!(_EMBEDDING_BAG_OUT: _EmbeddingBagOutFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
     ],
     _embedding_bag_out_boxed,
 );
@@ -596,6 +600,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY: Operator<_EmbeddingBagForwardOnlyFn> = O
             _embedding_bag_forward_only_composite as _EmbeddingBagForwardOnlyFn,
         ),
         observed!(_EMBEDDING_BAG_FORWARD_ONLY: _EmbeddingBagForwardOnlyFn, [weight, indices, offsets, per_sample_weights], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
+        boxing!(_EMBEDDING_BAG_FORWARD_ONLY: _EmbeddingBagForwardOnlyFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx),
     ],
     _embedding_bag_forward_only_boxed,
 );
@@ -700,6 +705,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Operator<_EmbeddingBagForwardOnlyOut
             _embedding_bag_forward_only_out_composite as _EmbeddingBagForwardOnlyOutFn,
         ),
         observed!(_EMBEDDING_BAG_FORWARD_ONLY_OUT: _EmbeddingBagForwardOnlyOutFn, [weight, indices, offsets, per_sample_weights, out0, out1, out2, out3], weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
+        boxing!(_EMBEDDING_BAG_FORWARD_ONLY_OUT: _EmbeddingBagForwardOnlyOutFn, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, out0, out1, out2, out3),
     ],
     _embedding_bag_forward_only_out_boxed,
 );
@@ -828,6 +834,7 @@ pub static _EMBEDDING_BAG_BACKWARD: Operator<_EmbeddingBagBackwardFn> = Operator
             _embedding_bag_backward_composite as _EmbeddingBagBackwardFn,
         ),
         observed!(_EMBEDDING_BAG_BACKWARD: _EmbeddingBagBackwardFn, [grad, indices, offsets, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx),
+        boxing!(_EMBEDDING_BAG_BACKWARD: _EmbeddingBagBackwardFn, grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx),
     ],
     _embedding_bag_backward_boxed,
 );
@@ -951,6 +958,7 @@ pub static _EMBEDDING_BAG_DENSE_BACKWARD: Operator<_EmbeddingBagDenseBackwardFn>
             _embedding_bag_dense_backward_composite as _EmbeddingBagDenseBackwardFn,
         ),
         observed!(_EMBEDDING_BAG_DENSE_BACKWARD: _EmbeddingBagDenseBackwardFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
+        boxing!(_EMBEDDING_BAG_DENSE_BACKWARD: _EmbeddingBagDenseBackwardFn, grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx),
     ],
     _embedding_bag_dense_backward_boxed,
 );
@@ -1064,6 +1072,7 @@ pub static _EMBEDDING_BAG_DENSE_BACKWARD_OUT: Operator<_EmbeddingBagDenseBackwar
             _embedding_bag_dense_backward_out_composite as _EmbeddingBagDenseBackwardOutFn,
         ),
         observed!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT: _EmbeddingBagDenseBackwardOutFn, [grad, indices, offset2bag, bag_size, maximum_indices, per_sample_weights, out], grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out),
+        boxing!(_EMBEDDING_BAG_DENSE_BACKWARD_OUT: _EmbeddingBagDenseBackwardOutFn, grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx, out),
     ],
     _embedding_bag_dense_backward_out_boxed,
 );
@@ -1173,6 +1182,7 @@ pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: Operator<_EmbeddingBagPer
                     as _EmbeddingBagPerSampleWeightsBackwardFn,
             ),
             observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: _EmbeddingBagPerSampleWeightsBackwardFn, [grad, weight, indices, offsets, offset2bag], grad, weight, indices, offsets, offset2bag, mode, padding_idx),
+            boxing!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD: _EmbeddingBagPerSampleWeightsBackwardFn, grad, weight, indices, offsets, offset2bag, mode, padding_idx),
         ],
         _embedding_bag_per_sample_weights_backward_boxed,
     );
@@ -1248,6 +1258,7 @@ pub static _EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: Operator<
                 as _EmbeddingBagPerSampleWeightsBackwardOutFn,
         ),
         observed!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: _EmbeddingBagPerSampleWeightsBackwardOutFn, [grad, weight, indices, offsets, offset2bag, out], grad, weight, indices, offsets, offset2bag, mode, padding_idx, out),
+        boxing!(_EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD_OUT: _EmbeddingBagPerSampleWeightsBackwardOutFn, grad, weight, indices, offsets, offset2bag, mode, padding_idx, out),
     ],
     _embedding_bag_per_sample_weights_backward_out_boxed,
 );

@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::factory`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -25,9 +26,12 @@ pub static EMPTY_MEMORY_FORMAT: Operator<EmptyMemoryFormatFn> = Operator::new(
     "empty.memory_format",
     "empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
     &[
-        Kernel::new(DispatchKey::Cpu, empty_memory_format_kernel as EmptyMemoryFormatFn),
-        Kernel::new(DispatchKey::Meta, empty_memory_format_kernel as EmptyMemoryFormatFn),
+        Kernel::new(
+            DispatchKey::CompositeExplicitAutograd,
+            empty_memory_format_composite as EmptyMemoryFormatFn,
+        ),
         observed!(EMPTY_MEMORY_FORMAT: EmptyMemoryFormatFn, [], size, dtype, layout, device, pin_memory, memory_format),
+        boxing!(EMPTY_MEMORY_FORMAT: EmptyMemoryFormatFn, size, dtype, layout, device, pin_memory, memory_format),
     ],
     empty_memory_format_boxed,
 );
@@ -48,7 +52,7 @@ pub fn empty_memory_format(
     kernel(keys, size, dtype, layout, device, pin_memory, memory_format)
 }
 
-fn empty_memory_format_kernel(
+fn empty_memory_format_composite(
     _keys: DispatchKeySet,
     size: &[i64],
     dtype: Option<ScalarType>,
@@ -81,9 +85,9 @@ pub static EMPTY_OUT: Operator<EmptyOutFn> = Operator::new(
     "empty.out",
     "empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)",
     &[
-        Kernel::new(DispatchKey::Cpu, empty_out_kernel as EmptyOutFn),
-        Kernel::new(DispatchKey::Meta, empty_out_kernel as EmptyOutFn),
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_out_composite as EmptyOutFn),
         observed!(EMPTY_OUT: EmptyOutFn, [out], size, memory_format, out),
+        boxing!(EMPTY_OUT: EmptyOutFn, size, memory_format, out),
     ],
     empty_out_boxed,
 );
@@ -97,7 +101,7 @@ pub fn empty_out(size: &[i64], memory_format: Option<MemoryFormat>, out: &Tensor
     kernel(keys, size, memory_format, out)
 }
 
-fn empty_out_kernel(
+fn empty_out_composite(
     _keys: DispatchKeySet,
     size: &[i64],
     memory_format: Option<MemoryFormat>,
@@ -138,6 +142,7 @@ pub static FULL: Operator<FullFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
         observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
+        boxing!(FULL: FullFn, size, fill_value, dtype, layout, device, pin_memory),
     ],
     full_boxed,
 );
@@ -193,6 +198,7 @@ pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
         observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
+        boxing!(FULL_OUT: FullOutFn, size, fill_value, out),
     ],
     full_out_boxed,
 );
@@ -240,6 +246,7 @@ pub static ONES: Operator<OnesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_composite as OnesFn),
         observed!(ONES: OnesFn, [], size, dtype, layout, device, pin_memory),
+        boxing!(ONES: OnesFn, size, dtype, layout, device, pin_memory),
     ],
     ones_boxed,
 );
@@ -292,6 +299,7 @@ pub static ONES_OUT: Operator<OnesOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_out_composite as OnesOutFn),
         observed!(ONES_OUT: OnesOutFn, [out], size, out),
+        boxing!(ONES_OUT: OnesOutFn, size, out),
     ],
     ones_out_boxed,
 );
@@ -333,6 +341,7 @@ pub static ZEROS: Operator<ZerosFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_composite as ZerosFn),
         observed!(ZEROS: ZerosFn, [], size, dtype, layout, device, pin_memory),
+        boxing!(ZEROS: ZerosFn, size, dtype, layout, device, pin_memory),
     ],
     zeros_boxed,
 );
@@ -385,6 +394,7 @@ pub static ZEROS_OUT: Operator<ZerosOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_out_composite as ZerosOutFn),
         observed!(ZEROS_OUT: ZerosOutFn, [out], size, out),
+        boxing!(ZEROS_OUT: ZerosOutFn, size, out),
     ],
     zeros_out_boxed,
 );
@@ -427,6 +437,7 @@ pub static EMPTY_STRIDED: Operator<EmptyStridedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_composite as EmptyStridedFn),
         observed!(EMPTY_STRIDED: EmptyStridedFn, [], size, stride, dtype, layout, device, pin_memory),
+        boxing!(EMPTY_STRIDED: EmptyStridedFn, size, stride, dtype, layout, device, pin_memory),
     ],
     empty_strided_boxed,
 );
@@ -482,6 +493,7 @@ pub static EMPTY_STRIDED_OUT: Operator<EmptyStridedOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_strided_out_composite as EmptyStridedOutFn),
         observed!(EMPTY_STRIDED_OUT: EmptyStridedOutFn, [out], size, stride, out),
+        boxing!(EMPTY_STRIDED_OUT: EmptyStridedOutFn, size, stride, out),
     ],
     empty_strided_out_boxed,
 );
@@ -534,6 +546,7 @@ pub static SCALAR_TENSOR: Operator<ScalarTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_composite as ScalarTensorFn),
         observed!(SCALAR_TENSOR: ScalarTensorFn, [], s, dtype, layout, device, pin_memory),
+        boxing!(SCALAR_TENSOR: ScalarTensorFn, s, dtype, layout, device, pin_memory),
     ],
     scalar_tensor_boxed,
 );
@@ -586,6 +599,7 @@ pub static SCALAR_TENSOR_OUT: Operator<ScalarTensorOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, scalar_tensor_out_composite as ScalarTensorOutFn),
         observed!(SCALAR_TENSOR_OUT: ScalarTensorOutFn, [out], s, out),
+        boxing!(SCALAR_TENSOR_OUT: ScalarTensorOutFn, s, out),
     ],
     scalar_tensor_out_boxed,
 );
@@ -627,6 +641,7 @@ pub static EYE: Operator<EyeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_composite as EyeFn),
         observed!(EYE: EyeFn, [], n, dtype, layout, device, pin_memory),
+        boxing!(EYE: EyeFn, n, dtype, layout, device, pin_memory),
     ],
     eye_boxed,
 );
@@ -679,6 +694,7 @@ pub static EYE_OUT: Operator<EyeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_out_composite as EyeOutFn),
         observed!(EYE_OUT: EyeOutFn, [out], n, out),
+        boxing!(EYE_OUT: EyeOutFn, n, out),
     ],
     eye_out_boxed,
 );
@@ -720,6 +736,7 @@ pub static EYE_M: Operator<EyeMFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_composite as EyeMFn),
         observed!(EYE_M: EyeMFn, [], n, m, dtype, layout, device, pin_memory),
+        boxing!(EYE_M: EyeMFn, n, m, dtype, layout, device, pin_memory),
     ],
     eye_m_boxed,
 );
@@ -775,6 +792,7 @@ pub static EYE_M_OUT: Operator<EyeMOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, eye_m_out_composite as EyeMOutFn),
         observed!(EYE_M_OUT: EyeMOutFn, [out], n, m, out),
+        boxing!(EYE_M_OUT: EyeMOutFn, n, m, out),
     ],
     eye_m_out_boxed,
 );
@@ -817,6 +835,7 @@ pub static EMPTY_LIKE: Operator<EmptyLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_composite as EmptyLikeFn),
         observed!(EMPTY_LIKE: EmptyLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+        boxing!(EMPTY_LIKE: EmptyLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
     ],
     empty_like_boxed,
 );
@@ -872,6 +891,7 @@ pub static EMPTY_LIKE_OUT: Operator<EmptyLikeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_like_out_composite as EmptyLikeOutFn),
         observed!(EMPTY_LIKE_OUT: EmptyLikeOutFn, [self_, out], self_, memory_format, out),
+        boxing!(EMPTY_LIKE_OUT: EmptyLikeOutFn, self_, memory_format, out),
     ],
     empty_like_out_boxed,
 );
@@ -926,6 +946,7 @@ pub static ZEROS_LIKE: Operator<ZerosLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_composite as ZerosLikeFn),
         observed!(ZEROS_LIKE: ZerosLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+        boxing!(ZEROS_LIKE: ZerosLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
     ],
     zeros_like_boxed,
 );
@@ -981,6 +1002,7 @@ pub static ZEROS_LIKE_OUT: Operator<ZerosLikeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, zeros_like_out_composite as ZerosLikeOutFn),
         observed!(ZEROS_LIKE_OUT: ZerosLikeOutFn, [self_, out], self_, memory_format, out),
+        boxing!(ZEROS_LIKE_OUT: ZerosLikeOutFn, self_, memory_format, out),
     ],
     zeros_like_out_boxed,
 );
@@ -1035,6 +1057,7 @@ pub static ONES_LIKE: Operator<OnesLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_composite as OnesLikeFn),
         observed!(ONES_LIKE: OnesLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+        boxing!(ONES_LIKE: OnesLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
     ],
     ones_like_boxed,
 );
@@ -1090,6 +1113,7 @@ pub static ONES_LIKE_OUT: Operator<OnesLikeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, ones_like_out_composite as OnesLikeOutFn),
         observed!(ONES_LIKE_OUT: OnesLikeOutFn, [self_, out], self_, memory_format, out),
+        boxing!(ONES_LIKE_OUT: OnesLikeOutFn, self_, memory_format, out),
     ],
     ones_like_out_boxed,
 );
@@ -1145,6 +1169,7 @@ pub static FULL_LIKE: Operator<FullLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_composite as FullLikeFn),
         observed!(FULL_LIKE: FullLikeFn, [self_], self_, fill_value, dtype, layout, device, pin_memory, memory_format),
+        boxing!(FULL_LIKE: FullLikeFn, self_, fill_value, dtype, layout, device, pin_memory, memory_format),
     ],
     full_like_boxed,
 );
@@ -1203,6 +1228,7 @@ pub static FULL_LIKE_OUT: Operator<FullLikeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_like_out_composite as FullLikeOutFn),
         observed!(FULL_LIKE_OUT: FullLikeOutFn, [self_, out], self_, fill_value, memory_format, out),
+        boxing!(FULL_LIKE_OUT: FullLikeOutFn, self_, fill_value, memory_format, out),
     ],
     full_like_out_boxed,
 );
@@ -1269,6 +1295,7 @@ pub static NEW_EMPTY: Operator<NewEmptyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_composite as NewEmptyFn),
         observed!(NEW_EMPTY: NewEmptyFn, [self_], self_, size, dtype, layout, device, pin_memory),
+        boxing!(NEW_EMPTY: NewEmptyFn, self_, size, dtype, layout, device, pin_memory),
     ],
     new_empty_boxed,
 );
@@ -1324,6 +1351,7 @@ pub static NEW_EMPTY_OUT: Operator<NewEmptyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_out_composite as NewEmptyOutFn),
         observed!(NEW_EMPTY_OUT: NewEmptyOutFn, [self_, out], self_, size, out),
+        boxing!(NEW_EMPTY_OUT: NewEmptyOutFn, self_, size, out),
     ],
     new_empty_out_boxed,
 );
@@ -1373,6 +1401,7 @@ pub static NEW_EMPTY_STRIDED: Operator<NewEmptyStridedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_empty_strided_composite as NewEmptyStridedFn),
         observed!(NEW_EMPTY_STRIDED: NewEmptyStridedFn, [self_], self_, size, stride, dtype, layout, device, pin_memory),
+        boxing!(NEW_EMPTY_STRIDED: NewEmptyStridedFn, self_, size, stride, dtype, layout, device, pin_memory),
     ],
     new_empty_strided_boxed,
 );
@@ -1434,6 +1463,7 @@ pub static NEW_EMPTY_STRIDED_OUT: Operator<NewEmptyStridedOutFn> = Operator::new
             new_empty_strided_out_composite as NewEmptyStridedOutFn,
         ),
         observed!(NEW_EMPTY_STRIDED_OUT: NewEmptyStridedOutFn, [self_, out], self_, size, stride, out),
+        boxing!(NEW_EMPTY_STRIDED_OUT: NewEmptyStridedOutFn, self_, size, stride, out),
     ],
     new_empty_strided_out_boxed,
 );
@@ -1491,6 +1521,7 @@ pub static NEW_FULL: Operator<NewFullFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_composite as NewFullFn),
         observed!(NEW_FULL: NewFullFn, [self_], self_, size, fill_value, dtype, layout, device, pin_memory),
+        boxing!(NEW_FULL: NewFullFn, self_, size, fill_value, dtype, layout, device, pin_memory),
     ],
     new_full_boxed,
 );
@@ -1549,6 +1580,7 @@ pub static NEW_FULL_OUT: Operator<NewFullOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_full_out_composite as NewFullOutFn),
         observed!(NEW_FULL_OUT: NewFullOutFn, [self_, out], self_, size, fill_value, out),
+        boxing!(NEW_FULL_OUT: NewFullOutFn, self_, size, fill_value, out),
     ],
     new_full_out_boxed,
 );
@@ -1605,6 +1637,7 @@ pub static NEW_ZEROS: Operator<NewZerosFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_composite as NewZerosFn),
         observed!(NEW_ZEROS: NewZerosFn, [self_], self_, size, dtype, layout, device, pin_memory),
+        boxing!(NEW_ZEROS: NewZerosFn, self_, size, dtype, layout, device, pin_memory),
     ],
     new_zeros_boxed,
 );
@@ -1660,6 +1693,7 @@ pub static NEW_ZEROS_OUT: Operator<NewZerosOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_zeros_out_composite as NewZerosOutFn),
         observed!(NEW_ZEROS_OUT: NewZerosOutFn, [self_, out], self_, size, out),
+        boxing!(NEW_ZEROS_OUT: NewZerosOutFn, self_, size, out),
     ],
     new_zeros_out_boxed,
 );
@@ -1708,6 +1742,7 @@ pub static NEW_ONES: Operator<NewOnesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_composite as NewOnesFn),
         observed!(NEW_ONES: NewOnesFn, [self_], self_, size, dtype, layout, device, pin_memory),
+        boxing!(NEW_ONES: NewOnesFn, self_, size, dtype, layout, device, pin_memory),
     ],
     new_ones_boxed,
 );
@@ -1763,6 +1798,7 @@ pub static NEW_ONES_OUT: Operator<NewOnesOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, new_ones_out_composite as NewOnesOutFn),
         observed!(NEW_ONES_OUT: NewOnesOutFn, [self_, out], self_, size, out),
+        boxing!(NEW_ONES_OUT: NewOnesOutFn, self_, size, out),
     ],
     new_ones_out_boxed,
 );
@@ -1811,6 +1847,7 @@ pub static EMPTY_PERMUTED: Operator<EmptyPermutedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, empty_permuted_composite as EmptyPermutedFn),
         observed!(EMPTY_PERMUTED: EmptyPermutedFn, [], size, physical_layout, dtype, layout, device, pin_memory),
+        boxing!(EMPTY_PERMUTED: EmptyPermutedFn, size, physical_layout, dtype, layout, device, pin_memory),
     ],
     empty_permuted_boxed,
 );
@@ -1869,6 +1906,7 @@ pub static EMPTY_PERMUTED_OUT: Operator<EmptyPermutedOutFn> = Operator::new(
             empty_permuted_out_composite as EmptyPermutedOutFn,
         ),
         observed!(EMPTY_PERMUTED_OUT: EmptyPermutedOutFn, [out], size, physical_layout, out),
+        boxing!(EMPTY_PERMUTED_OUT: EmptyPermutedOutFn, size, physical_layout, out),
     ],
     empty_permuted_out_boxed,
 );

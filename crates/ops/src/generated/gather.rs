@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::gather`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self, ensure_same_device};
@@ -21,6 +21,7 @@ pub static GATHER: Operator<GatherFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gather_cpu as GatherFn),
         Kernel::new(DispatchKey::Meta, gather_meta as GatherFn),
         observed!(GATHER: GatherFn, [self_, index], self_, dim, index, sparse_grad),
+        boxing!(GATHER: GatherFn, self_, dim, index, sparse_grad),
     ],
     gather_boxed,
 );
@@ -79,6 +80,7 @@ pub static GATHER_OUT: Operator<GatherOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gather_out_cpu as GatherOutFn),
         Kernel::new(DispatchKey::Meta, gather_out_meta as GatherOutFn),
         observed!(GATHER_OUT: GatherOutFn, [self_, index, out], self_, dim, index, sparse_grad, out),
+        boxing!(GATHER_OUT: GatherOutFn, self_, dim, index, sparse_grad, out),
     ],
     gather_out_boxed,
 );
@@ -146,6 +148,7 @@ pub static SCATTER_SRC: Operator<ScatterSrcFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_src_cpu as ScatterSrcFn),
         Kernel::new(DispatchKey::Meta, scatter_src_meta as ScatterSrcFn),
         observed!(SCATTER_SRC: ScatterSrcFn, [self_, index, src], self_, dim, index, src),
+        boxing!(SCATTER_SRC: ScatterSrcFn, self_, dim, index, src),
     ],
     scatter_src_boxed,
 );
@@ -203,6 +206,7 @@ pub static SCATTER_SRC_OUT: Operator<ScatterSrcOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_src_out_cpu as ScatterSrcOutFn),
         Kernel::new(DispatchKey::Meta, scatter_src_out_meta as ScatterSrcOutFn),
         observed!(SCATTER_SRC_OUT: ScatterSrcOutFn, [self_, index, src, out], self_, dim, index, src, out),
+        boxing!(SCATTER_SRC_OUT: ScatterSrcOutFn, self_, dim, index, src, out),
     ],
     scatter_src_out_boxed,
 );
@@ -271,6 +275,7 @@ pub static SCATTER__SRC: Operator<ScatterInPlaceSrcFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter__src_cpu as ScatterInPlaceSrcFn),
         Kernel::new(DispatchKey::Meta, scatter__src_meta as ScatterInPlaceSrcFn),
         observed!(SCATTER__SRC: ScatterInPlaceSrcFn, [self_, index, src], self_, dim, index, src),
+        boxing!(SCATTER__SRC: ScatterInPlaceSrcFn, self_, dim, index, src),
     ],
     scatter__src_boxed,
 );
@@ -328,6 +333,7 @@ pub static SCATTER_VALUE: Operator<ScatterValueFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_value_cpu as ScatterValueFn),
         Kernel::new(DispatchKey::Meta, scatter_value_meta as ScatterValueFn),
         observed!(SCATTER_VALUE: ScatterValueFn, [self_, index], self_, dim, index, value),
+        boxing!(SCATTER_VALUE: ScatterValueFn, self_, dim, index, value),
     ],
     scatter_value_boxed,
 );
@@ -385,6 +391,7 @@ pub static SCATTER_VALUE_OUT: Operator<ScatterValueOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_value_out_cpu as ScatterValueOutFn),
         Kernel::new(DispatchKey::Meta, scatter_value_out_meta as ScatterValueOutFn),
         observed!(SCATTER_VALUE_OUT: ScatterValueOutFn, [self_, index, out], self_, dim, index, value, out),
+        boxing!(SCATTER_VALUE_OUT: ScatterValueOutFn, self_, dim, index, value, out),
     ],
     scatter_value_out_boxed,
 );
@@ -458,6 +465,7 @@ pub static SCATTER__VALUE: Operator<ScatterInPlaceValueFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter__value_cpu as ScatterInPlaceValueFn),
         Kernel::new(DispatchKey::Meta, scatter__value_meta as ScatterInPlaceValueFn),
         observed!(SCATTER__VALUE: ScatterInPlaceValueFn, [self_, index], self_, dim, index, value),
+        boxing!(SCATTER__VALUE: ScatterInPlaceValueFn, self_, dim, index, value),
     ],
     scatter__value_boxed,
 );
@@ -515,6 +523,7 @@ pub static SCATTER_REDUCE: Operator<ScatterReduceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_reduce_cpu as ScatterReduceFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_meta as ScatterReduceFn),
         observed!(SCATTER_REDUCE: ScatterReduceFn, [self_, index, src], self_, dim, index, src, reduce),
+        boxing!(SCATTER_REDUCE: ScatterReduceFn, self_, dim, index, src, reduce),
     ],
     scatter_reduce_boxed,
 );
@@ -593,6 +602,7 @@ pub static SCATTER_REDUCE_OUT: Operator<ScatterReduceOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_reduce_out_cpu as ScatterReduceOutFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_out_meta as ScatterReduceOutFn),
         observed!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, [self_, index, src, out], self_, dim, index, src, reduce, out),
+        boxing!(SCATTER_REDUCE_OUT: ScatterReduceOutFn, self_, dim, index, src, reduce, out),
     ],
     scatter_reduce_out_boxed,
 );
@@ -687,6 +697,7 @@ pub static SCATTER__REDUCE: Operator<ScatterInPlaceReduceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter__reduce_cpu as ScatterInPlaceReduceFn),
         Kernel::new(DispatchKey::Meta, scatter__reduce_meta as ScatterInPlaceReduceFn),
         observed!(SCATTER__REDUCE: ScatterInPlaceReduceFn, [self_, index, src], self_, dim, index, src, reduce),
+        boxing!(SCATTER__REDUCE: ScatterInPlaceReduceFn, self_, dim, index, src, reduce),
     ],
     scatter__reduce_boxed,
 );
@@ -766,6 +777,7 @@ pub static SCATTER_VALUE_REDUCE: Operator<ScatterValueReduceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_value_reduce_cpu as ScatterValueReduceFn),
         Kernel::new(DispatchKey::Meta, scatter_value_reduce_meta as ScatterValueReduceFn),
         observed!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, [self_, index], self_, dim, index, value, reduce),
+        boxing!(SCATTER_VALUE_REDUCE: ScatterValueReduceFn, self_, dim, index, value, reduce),
     ],
     scatter_value_reduce_boxed,
 );
@@ -838,6 +850,7 @@ pub static SCATTER_VALUE_REDUCE_OUT: Operator<ScatterValueReduceOutFn> = Operato
         Kernel::new(DispatchKey::Cpu, scatter_value_reduce_out_cpu as ScatterValueReduceOutFn),
         Kernel::new(DispatchKey::Meta, scatter_value_reduce_out_meta as ScatterValueReduceOutFn),
         observed!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, [self_, index, out], self_, dim, index, value, reduce, out),
+        boxing!(SCATTER_VALUE_REDUCE_OUT: ScatterValueReduceOutFn, self_, dim, index, value, reduce, out),
     ],
     scatter_value_reduce_out_boxed,
 );
@@ -932,6 +945,7 @@ pub static SCATTER__VALUE_REDUCE: Operator<ScatterInPlaceValueReduceFn> = Operat
         Kernel::new(DispatchKey::Cpu, scatter__value_reduce_cpu as ScatterInPlaceValueReduceFn),
         Kernel::new(DispatchKey::Meta, scatter__value_reduce_meta as ScatterInPlaceValueReduceFn),
         observed!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, [self_, index], self_, dim, index, value, reduce),
+        boxing!(SCATTER__VALUE_REDUCE: ScatterInPlaceValueReduceFn, self_, dim, index, value, reduce),
     ],
     scatter__value_reduce_boxed,
 );
@@ -1003,6 +1017,7 @@ pub static SCATTER_ADD: Operator<ScatterAddFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_add_cpu as ScatterAddFn),
         Kernel::new(DispatchKey::Meta, scatter_add_meta as ScatterAddFn),
         observed!(SCATTER_ADD: ScatterAddFn, [self_, index, src], self_, dim, index, src),
+        boxing!(SCATTER_ADD: ScatterAddFn, self_, dim, index, src),
     ],
     scatter_add_boxed,
 );
@@ -1060,6 +1075,7 @@ pub static SCATTER_ADD_OUT: Operator<ScatterAddOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_add_out_cpu as ScatterAddOutFn),
         Kernel::new(DispatchKey::Meta, scatter_add_out_meta as ScatterAddOutFn),
         observed!(SCATTER_ADD_OUT: ScatterAddOutFn, [self_, index, src, out], self_, dim, index, src, out),
+        boxing!(SCATTER_ADD_OUT: ScatterAddOutFn, self_, dim, index, src, out),
     ],
     scatter_add_out_boxed,
 );
@@ -1128,6 +1144,7 @@ pub static SCATTER_ADD_: Operator<ScatterAddInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_add__cpu as ScatterAddInPlaceFn),
         Kernel::new(DispatchKey::Meta, scatter_add__meta as ScatterAddInPlaceFn),
         observed!(SCATTER_ADD_: ScatterAddInPlaceFn, [self_, index, src], self_, dim, index, src),
+        boxing!(SCATTER_ADD_: ScatterAddInPlaceFn, self_, dim, index, src),
     ],
     scatter_add__boxed,
 );
@@ -1186,6 +1203,7 @@ pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, scatter_reduce_two_cpu as ScatterReduceTwoFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_two_meta as ScatterReduceTwoFn),
         observed!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
+        boxing!(SCATTER_REDUCE_TWO: ScatterReduceTwoFn, self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce_two_boxed,
 );
@@ -1278,6 +1296,7 @@ pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::
         Kernel::new(DispatchKey::Cpu, scatter_reduce__two_cpu as ScatterReduceInPlaceTwoFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce__two_meta as ScatterReduceInPlaceTwoFn),
         observed!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, [self_, index, src], self_, dim, index, src, reduce, include_self),
+        boxing!(SCATTER_REDUCE__TWO: ScatterReduceInPlaceTwoFn, self_, dim, index, src, reduce, include_self),
     ],
     scatter_reduce__two_boxed,
 );
@@ -1372,6 +1391,7 @@ pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::n
         Kernel::new(DispatchKey::Cpu, scatter_reduce_two_out_cpu as ScatterReduceTwoOutFn),
         Kernel::new(DispatchKey::Meta, scatter_reduce_two_out_meta as ScatterReduceTwoOutFn),
         observed!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, [self_, index, src, out], self_, dim, index, src, reduce, include_self, out),
+        boxing!(SCATTER_REDUCE_TWO_OUT: ScatterReduceTwoOutFn, self_, dim, index, src, reduce, include_self, out),
     ],
     scatter_reduce_two_out_boxed,
 );
@@ -1471,6 +1491,7 @@ pub static TAKE_ALONG_DIM: Operator<TakeAlongDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, take_along_dim_composite as TakeAlongDimFn),
         observed!(TAKE_ALONG_DIM: TakeAlongDimFn, [self_, indices], self_, indices, dim),
+        boxing!(TAKE_ALONG_DIM: TakeAlongDimFn, self_, indices, dim),
     ],
     take_along_dim_boxed,
 );
@@ -1512,6 +1533,7 @@ pub static TAKE_ALONG_DIM_OUT: Operator<TakeAlongDimOutFn> = Operator::new(
             take_along_dim_out_composite as TakeAlongDimOutFn,
         ),
         observed!(TAKE_ALONG_DIM_OUT: TakeAlongDimOutFn, [self_, indices, out], self_, indices, dim, out),
+        boxing!(TAKE_ALONG_DIM_OUT: TakeAlongDimOutFn, self_, indices, dim, out),
     ],
     take_along_dim_out_boxed,
 );
@@ -1557,6 +1579,7 @@ pub static GATHER_BACKWARD: Operator<GatherBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, gather_backward_composite as GatherBackwardFn),
         observed!(GATHER_BACKWARD: GatherBackwardFn, [grad, self_, index], grad, self_, dim, index, sparse_grad),
+        boxing!(GATHER_BACKWARD: GatherBackwardFn, grad, self_, dim, index, sparse_grad),
     ],
     gather_backward_boxed,
 );
@@ -1613,6 +1636,7 @@ pub static VALUE_SELECTING_REDUCTION_BACKWARD: Operator<ValueSelectingReductionB
             value_selecting_reduction_backward_composite as ValueSelectingReductionBackwardFn,
         ),
         observed!(VALUE_SELECTING_REDUCTION_BACKWARD: ValueSelectingReductionBackwardFn, [grad, indices], grad, dim, indices, sizes, keepdim),
+        boxing!(VALUE_SELECTING_REDUCTION_BACKWARD: ValueSelectingReductionBackwardFn, grad, dim, indices, sizes, keepdim),
     ],
     value_selecting_reduction_backward_boxed,
 );

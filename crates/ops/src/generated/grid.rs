@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::grid`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static DIAG: Operator<DiagFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_composite as DiagFn),
         observed!(DIAG: DiagFn, [self_], self_, diagonal),
+        boxing!(DIAG: DiagFn, self_, diagonal),
     ],
     diag_boxed,
 );
@@ -51,6 +52,7 @@ pub static DIAG_OUT: Operator<DiagOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diag_out_composite as DiagOutFn),
         observed!(DIAG_OUT: DiagOutFn, [self_, out], self_, diagonal, out),
+        boxing!(DIAG_OUT: DiagOutFn, self_, diagonal, out),
     ],
     diag_out_boxed,
 );
@@ -84,6 +86,7 @@ pub static DIAGFLAT: Operator<DiagflatFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diagflat_composite as DiagflatFn),
         observed!(DIAGFLAT: DiagflatFn, [self_], self_, offset),
+        boxing!(DIAGFLAT: DiagflatFn, self_, offset),
     ],
     diagflat_boxed,
 );
@@ -116,6 +119,7 @@ pub static MESHGRID: Operator<MeshgridFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, meshgrid_composite as MeshgridFn),
         observed!(MESHGRID: MeshgridFn, [tensors], tensors),
+        boxing!(MESHGRID: MeshgridFn, tensors),
     ],
     meshgrid_boxed,
 );
@@ -151,6 +155,7 @@ pub static MESHGRID_INDEXING: Operator<MeshgridIndexingFn> = Operator::new(
             meshgrid_indexing_composite as MeshgridIndexingFn,
         ),
         observed!(MESHGRID_INDEXING: MeshgridIndexingFn, [tensors], tensors, indexing),
+        boxing!(MESHGRID_INDEXING: MeshgridIndexingFn, tensors, indexing),
     ],
     meshgrid_indexing_boxed,
 );

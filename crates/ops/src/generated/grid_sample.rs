@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::grid_sample`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -20,6 +20,7 @@ pub static GRID_SAMPLER: Operator<GridSamplerFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_composite as GridSamplerFn),
         observed!(GRID_SAMPLER: GridSamplerFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+        boxing!(GRID_SAMPLER: GridSamplerFn, input, grid, interpolation_mode, padding_mode, align_corners),
     ],
     grid_sampler_boxed,
 );
@@ -72,6 +73,7 @@ pub static GRID_SAMPLER_2D: Operator<GridSampler2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_2d_composite as GridSampler2dFn),
         observed!(GRID_SAMPLER_2D: GridSampler2dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+        boxing!(GRID_SAMPLER_2D: GridSampler2dFn, input, grid, interpolation_mode, padding_mode, align_corners),
     ],
     grid_sampler_2d_boxed,
 );
@@ -127,6 +129,7 @@ pub static GRID_SAMPLER_2D_OUT: Operator<GridSampler2dOutFn> = Operator::new(
             grid_sampler_2d_out_composite as GridSampler2dOutFn,
         ),
         observed!(GRID_SAMPLER_2D_OUT: GridSampler2dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
+        boxing!(GRID_SAMPLER_2D_OUT: GridSampler2dOutFn, input, grid, interpolation_mode, padding_mode, align_corners, out),
     ],
     grid_sampler_2d_out_boxed,
 );
@@ -188,6 +191,7 @@ pub static GRID_SAMPLER_2D_BACKWARD: Operator<GridSampler2dBackwardFn> = Operato
             grid_sampler_2d_backward_composite as GridSampler2dBackwardFn,
         ),
         observed!(GRID_SAMPLER_2D_BACKWARD: GridSampler2dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+        boxing!(GRID_SAMPLER_2D_BACKWARD: GridSampler2dBackwardFn, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
     ],
     grid_sampler_2d_backward_boxed,
 );
@@ -255,6 +259,7 @@ pub static GRID_SAMPLER_3D: Operator<GridSampler3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, grid_sampler_3d_composite as GridSampler3dFn),
         observed!(GRID_SAMPLER_3D: GridSampler3dFn, [input, grid], input, grid, interpolation_mode, padding_mode, align_corners),
+        boxing!(GRID_SAMPLER_3D: GridSampler3dFn, input, grid, interpolation_mode, padding_mode, align_corners),
     ],
     grid_sampler_3d_boxed,
 );
@@ -310,6 +315,7 @@ pub static GRID_SAMPLER_3D_OUT: Operator<GridSampler3dOutFn> = Operator::new(
             grid_sampler_3d_out_composite as GridSampler3dOutFn,
         ),
         observed!(GRID_SAMPLER_3D_OUT: GridSampler3dOutFn, [input, grid, out], input, grid, interpolation_mode, padding_mode, align_corners, out),
+        boxing!(GRID_SAMPLER_3D_OUT: GridSampler3dOutFn, input, grid, interpolation_mode, padding_mode, align_corners, out),
     ],
     grid_sampler_3d_out_boxed,
 );
@@ -371,6 +377,7 @@ pub static GRID_SAMPLER_3D_BACKWARD: Operator<GridSampler3dBackwardFn> = Operato
             grid_sampler_3d_backward_composite as GridSampler3dBackwardFn,
         ),
         observed!(GRID_SAMPLER_3D_BACKWARD: GridSampler3dBackwardFn, [grad_output, input, grid], grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
+        boxing!(GRID_SAMPLER_3D_BACKWARD: GridSampler3dBackwardFn, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask),
     ],
     grid_sampler_3d_backward_boxed,
 );
@@ -439,6 +446,7 @@ pub static _GRID_SAMPLE: Operator<_GridSampleFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _grid_sample_cpu as _GridSampleFn),
         Kernel::new(DispatchKey::Meta, _grid_sample_meta as _GridSampleFn),
         observed!(_GRID_SAMPLE: _GridSampleFn, [input, grid], input, grid, orders, interpolation_mode, padding_mode, align_corners),
+        boxing!(_GRID_SAMPLE: _GridSampleFn, input, grid, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_boxed,
 );
@@ -531,6 +539,7 @@ pub static _GRID_SAMPLE_TRANSPOSED: Operator<_GridSampleTransposedFn> = Operator
         Kernel::new(DispatchKey::Cpu, _grid_sample_transposed_cpu as _GridSampleTransposedFn),
         Kernel::new(DispatchKey::Meta, _grid_sample_transposed_meta as _GridSampleTransposedFn),
         observed!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, [grad_output, grid], grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
+        boxing!(_GRID_SAMPLE_TRANSPOSED: _GridSampleTransposedFn, grad_output, grid, input_size, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_transposed_boxed,
 );
@@ -647,6 +656,7 @@ pub static _GRID_SAMPLE_GRID_BACKWARD: Operator<_GridSampleGridBackwardFn> = Ope
             _grid_sample_grid_backward_composite as _GridSampleGridBackwardFn,
         ),
         observed!(_GRID_SAMPLE_GRID_BACKWARD: _GridSampleGridBackwardFn, [grad, input, grid], grad, input, grid, orders, interpolation_mode, padding_mode, align_corners),
+        boxing!(_GRID_SAMPLE_GRID_BACKWARD: _GridSampleGridBackwardFn, grad, input, grid, orders, interpolation_mode, padding_mode, align_corners),
     ],
     _grid_sample_grid_backward_boxed,
 );
@@ -717,6 +727,7 @@ pub static AFFINE_GRID_GENERATOR: Operator<AffineGridGeneratorFn> = Operator::ne
             affine_grid_generator_composite as AffineGridGeneratorFn,
         ),
         observed!(AFFINE_GRID_GENERATOR: AffineGridGeneratorFn, [theta], theta, size, align_corners),
+        boxing!(AFFINE_GRID_GENERATOR: AffineGridGeneratorFn, theta, size, align_corners),
     ],
     affine_grid_generator_boxed,
 );
@@ -758,6 +769,7 @@ pub static AFFINE_GRID_GENERATOR_OUT: Operator<AffineGridGeneratorOutFn> = Opera
             affine_grid_generator_out_composite as AffineGridGeneratorOutFn,
         ),
         observed!(AFFINE_GRID_GENERATOR_OUT: AffineGridGeneratorOutFn, [theta, out], theta, size, align_corners, out),
+        boxing!(AFFINE_GRID_GENERATOR_OUT: AffineGridGeneratorOutFn, theta, size, align_corners, out),
     ],
     affine_grid_generator_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::histogram`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -20,6 +20,7 @@ pub static BINCOUNT: Operator<BincountFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, bincount_cpu as BincountFn),
         observed!(BINCOUNT: BincountFn, [self_, weights], self_, weights, minlength),
+        boxing!(BINCOUNT: BincountFn, self_, weights, minlength),
     ],
     bincount_boxed,
 );
@@ -60,6 +61,7 @@ pub static HISTC: Operator<HistcFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, histc_cpu as HistcFn),
         observed!(HISTC: HistcFn, [self_], self_, bins, min, max),
+        boxing!(HISTC: HistcFn, self_, bins, min, max),
     ],
     histc_boxed,
 );
@@ -96,6 +98,7 @@ pub static HISTC_OUT: Operator<HistcOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, histc_out_cpu as HistcOutFn),
         observed!(HISTC_OUT: HistcOutFn, [self_, out], self_, bins, min, max, out),
+        boxing!(HISTC_OUT: HistcOutFn, self_, bins, min, max, out),
     ],
     histc_out_boxed,
 );
@@ -147,6 +150,7 @@ pub static HISTOGRAM_BINS_TENSOR: Operator<HistogramBinsTensorFn> = Operator::ne
     &[
         Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_cpu as HistogramBinsTensorFn),
         observed!(HISTOGRAM_BINS_TENSOR: HistogramBinsTensorFn, [self_, bins, weight], self_, bins, weight, density),
+        boxing!(HISTOGRAM_BINS_TENSOR: HistogramBinsTensorFn, self_, bins, weight, density),
     ],
     histogram_bins_tensor_boxed,
 );
@@ -206,6 +210,7 @@ pub static HISTOGRAM_BINS_TENSOR_OUT: Operator<HistogramBinsTensorOutFn> = Opera
     &[
         Kernel::new(DispatchKey::Cpu, histogram_bins_tensor_out_cpu as HistogramBinsTensorOutFn),
         observed!(HISTOGRAM_BINS_TENSOR_OUT: HistogramBinsTensorOutFn, [self_, bins, weight, hist, bin_edges], self_, bins, weight, density, hist, bin_edges),
+        boxing!(HISTOGRAM_BINS_TENSOR_OUT: HistogramBinsTensorOutFn, self_, bins, weight, density, hist, bin_edges),
     ],
     histogram_bins_tensor_out_boxed,
 );
@@ -275,6 +280,7 @@ pub static HISTOGRAM_BIN_CT: Operator<HistogramBinCtFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, histogram_bin_ct_cpu as HistogramBinCtFn),
         observed!(HISTOGRAM_BIN_CT: HistogramBinCtFn, [self_, weight], self_, bins, range, weight, density),
+        boxing!(HISTOGRAM_BIN_CT: HistogramBinCtFn, self_, bins, range, weight, density),
     ],
     histogram_bin_ct_boxed,
 );
@@ -338,6 +344,7 @@ pub static HISTOGRAM_BIN_CT_OUT: Operator<HistogramBinCtOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, histogram_bin_ct_out_cpu as HistogramBinCtOutFn),
         observed!(HISTOGRAM_BIN_CT_OUT: HistogramBinCtOutFn, [self_, weight, hist, bin_edges], self_, bins, range, weight, density, hist, bin_edges),
+        boxing!(HISTOGRAM_BIN_CT_OUT: HistogramBinCtOutFn, self_, bins, range, weight, density, hist, bin_edges),
     ],
     histogram_bin_ct_out_boxed,
 );

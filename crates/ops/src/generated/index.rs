@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::index`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
         Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
         observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices], self_, indices),
+        boxing!(INDEX_TENSOR: IndexTensorFn, self_, indices),
     ],
     index_tensor_boxed,
 );
@@ -65,6 +66,7 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
         observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, out], self_, indices, out),
+        boxing!(INDEX_TENSOR_OUT: IndexTensorOutFn, self_, indices, out),
     ],
     index_tensor_out_boxed,
 );
@@ -122,6 +124,7 @@ pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_put__cpu as IndexPutInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_put__meta as IndexPutInPlaceFn),
         observed!(INDEX_PUT_: IndexPutInPlaceFn, [self_, indices, values], self_, indices, values, accumulate),
+        boxing!(INDEX_PUT_: IndexPutInPlaceFn, self_, indices, values, accumulate),
     ],
     index_put__boxed,
 );
@@ -190,6 +193,7 @@ pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_put_cpu as IndexPutFn),
         Kernel::new(DispatchKey::Meta, index_put_meta as IndexPutFn),
         observed!(INDEX_PUT: IndexPutFn, [self_, indices, values], self_, indices, values, accumulate),
+        boxing!(INDEX_PUT: IndexPutFn, self_, indices, values, accumulate),
     ],
     index_put_boxed,
 );
@@ -252,6 +256,7 @@ pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_put_out_cpu as IndexPutOutFn),
         Kernel::new(DispatchKey::Meta, index_put_out_meta as IndexPutOutFn),
         observed!(INDEX_PUT_OUT: IndexPutOutFn, [self_, indices, values, out], self_, indices, values, accumulate, out),
+        boxing!(INDEX_PUT_OUT: IndexPutOutFn, self_, indices, values, accumulate, out),
     ],
     index_put_out_boxed,
 );
@@ -340,6 +345,7 @@ pub static TAKE: Operator<TakeFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, take_cpu as TakeFn),
         Kernel::new(DispatchKey::Meta, take_meta as TakeFn),
         observed!(TAKE: TakeFn, [self_, index], self_, index),
+        boxing!(TAKE: TakeFn, self_, index),
     ],
     take_boxed,
 );
@@ -384,6 +390,7 @@ pub static TAKE_OUT: Operator<TakeOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, take_out_cpu as TakeOutFn),
         Kernel::new(DispatchKey::Meta, take_out_meta as TakeOutFn),
         observed!(TAKE_OUT: TakeOutFn, [self_, index, out], self_, index, out),
+        boxing!(TAKE_OUT: TakeOutFn, self_, index, out),
     ],
     take_out_boxed,
 );
@@ -430,6 +437,7 @@ pub static PUT_: Operator<PutInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, put__cpu as PutInPlaceFn),
         Kernel::new(DispatchKey::Meta, put__meta as PutInPlaceFn),
         observed!(PUT_: PutInPlaceFn, [self_, index, source], self_, index, source, accumulate),
+        boxing!(PUT_: PutInPlaceFn, self_, index, source, accumulate),
     ],
     put__boxed,
 );
@@ -487,6 +495,7 @@ pub static PUT: Operator<PutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, put_cpu as PutFn),
         Kernel::new(DispatchKey::Meta, put_meta as PutFn),
         observed!(PUT: PutFn, [self_, index, source], self_, index, source, accumulate),
+        boxing!(PUT: PutFn, self_, index, source, accumulate),
     ],
     put_boxed,
 );
@@ -544,6 +553,7 @@ pub static PUT_OUT: Operator<PutOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, put_out_cpu as PutOutFn),
         Kernel::new(DispatchKey::Meta, put_out_meta as PutOutFn),
         observed!(PUT_OUT: PutOutFn, [self_, index, source, out], self_, index, source, accumulate, out),
+        boxing!(PUT_OUT: PutOutFn, self_, index, source, accumulate, out),
     ],
     put_out_boxed,
 );

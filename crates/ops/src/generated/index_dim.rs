@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::index_dim`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static INDEX_SELECT: Operator<IndexSelectFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_select_cpu as IndexSelectFn),
         Kernel::new(DispatchKey::Meta, index_select_meta as IndexSelectFn),
         observed!(INDEX_SELECT: IndexSelectFn, [self_, index], self_, dim, index),
+        boxing!(INDEX_SELECT: IndexSelectFn, self_, dim, index),
     ],
     index_select_boxed,
 );
@@ -66,6 +67,7 @@ pub static INDEX_SELECT_OUT: Operator<IndexSelectOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_select_out_cpu as IndexSelectOutFn),
         Kernel::new(DispatchKey::Meta, index_select_out_meta as IndexSelectOutFn),
         observed!(INDEX_SELECT_OUT: IndexSelectOutFn, [self_, index, out], self_, dim, index, out),
+        boxing!(INDEX_SELECT_OUT: IndexSelectOutFn, self_, dim, index, out),
     ],
     index_select_out_boxed,
 );
@@ -127,6 +129,7 @@ pub static INDEX_SELECT_BACKWARD: Operator<IndexSelectBackwardFn> = Operator::ne
             index_select_backward_composite as IndexSelectBackwardFn,
         ),
         observed!(INDEX_SELECT_BACKWARD: IndexSelectBackwardFn, [grad, index], grad, self_sizes, dim, index),
+        boxing!(INDEX_SELECT_BACKWARD: IndexSelectBackwardFn, grad, self_sizes, dim, index),
     ],
     index_select_backward_boxed,
 );
@@ -167,6 +170,7 @@ pub static INDEX_ADD: Operator<IndexAddFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_add_cpu as IndexAddFn),
         Kernel::new(DispatchKey::Meta, index_add_meta as IndexAddFn),
         observed!(INDEX_ADD: IndexAddFn, [self_, index, source], self_, dim, index, source, alpha),
+        boxing!(INDEX_ADD: IndexAddFn, self_, dim, index, source, alpha),
     ],
     index_add_boxed,
 );
@@ -232,6 +236,7 @@ pub static INDEX_ADD_OUT: Operator<IndexAddOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_add_out_cpu as IndexAddOutFn),
         Kernel::new(DispatchKey::Meta, index_add_out_meta as IndexAddOutFn),
         observed!(INDEX_ADD_OUT: IndexAddOutFn, [self_, index, source, out], self_, dim, index, source, alpha, out),
+        boxing!(INDEX_ADD_OUT: IndexAddOutFn, self_, dim, index, source, alpha, out),
     ],
     index_add_out_boxed,
 );
@@ -326,6 +331,7 @@ pub static INDEX_ADD_: Operator<IndexAddInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_add__cpu as IndexAddInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_add__meta as IndexAddInPlaceFn),
         observed!(INDEX_ADD_: IndexAddInPlaceFn, [self_, index, source], self_, dim, index, source, alpha),
+        boxing!(INDEX_ADD_: IndexAddInPlaceFn, self_, dim, index, source, alpha),
     ],
     index_add__boxed,
 );
@@ -391,6 +397,7 @@ pub static INDEX_COPY: Operator<IndexCopyFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_copy_cpu as IndexCopyFn),
         Kernel::new(DispatchKey::Meta, index_copy_meta as IndexCopyFn),
         observed!(INDEX_COPY: IndexCopyFn, [self_, index, source], self_, dim, index, source),
+        boxing!(INDEX_COPY: IndexCopyFn, self_, dim, index, source),
     ],
     index_copy_boxed,
 );
@@ -448,6 +455,7 @@ pub static INDEX_COPY_OUT: Operator<IndexCopyOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_copy_out_cpu as IndexCopyOutFn),
         Kernel::new(DispatchKey::Meta, index_copy_out_meta as IndexCopyOutFn),
         observed!(INDEX_COPY_OUT: IndexCopyOutFn, [self_, index, source, out], self_, dim, index, source, out),
+        boxing!(INDEX_COPY_OUT: IndexCopyOutFn, self_, dim, index, source, out),
     ],
     index_copy_out_boxed,
 );
@@ -523,6 +531,7 @@ pub static INDEX_COPY_: Operator<IndexCopyInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_copy__cpu as IndexCopyInPlaceFn),
         Kernel::new(DispatchKey::Meta, index_copy__meta as IndexCopyInPlaceFn),
         observed!(INDEX_COPY_: IndexCopyInPlaceFn, [self_, index, source], self_, dim, index, source),
+        boxing!(INDEX_COPY_: IndexCopyInPlaceFn, self_, dim, index, source),
     ],
     index_copy__boxed,
 );
@@ -580,6 +589,7 @@ pub static INDEX_FILL_INT_SCALAR: Operator<IndexFillIntScalarFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_cpu as IndexFillIntScalarFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_scalar_meta as IndexFillIntScalarFn),
         observed!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, [self_, index], self_, dim, index, value),
+        boxing!(INDEX_FILL_INT_SCALAR: IndexFillIntScalarFn, self_, dim, index, value),
     ],
     index_fill_int_scalar_boxed,
 );
@@ -637,6 +647,7 @@ pub static INDEX_FILL_INT_SCALAR_OUT: Operator<IndexFillIntScalarOutFn> = Operat
         Kernel::new(DispatchKey::Cpu, index_fill_int_scalar_out_cpu as IndexFillIntScalarOutFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_scalar_out_meta as IndexFillIntScalarOutFn),
         observed!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, [self_, index, out], self_, dim, index, value, out),
+        boxing!(INDEX_FILL_INT_SCALAR_OUT: IndexFillIntScalarOutFn, self_, dim, index, value, out),
     ],
     index_fill_int_scalar_out_boxed,
 );
@@ -711,6 +722,7 @@ pub static INDEX_FILL__INT_SCALAR: Operator<IndexFillInPlaceIntScalarFn> = Opera
         Kernel::new(DispatchKey::Cpu, index_fill__int_scalar_cpu as IndexFillInPlaceIntScalarFn),
         Kernel::new(DispatchKey::Meta, index_fill__int_scalar_meta as IndexFillInPlaceIntScalarFn),
         observed!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, [self_, index], self_, dim, index, value),
+        boxing!(INDEX_FILL__INT_SCALAR: IndexFillInPlaceIntScalarFn, self_, dim, index, value),
     ],
     index_fill__int_scalar_boxed,
 );
@@ -768,6 +780,7 @@ pub static INDEX_FILL_INT_TENSOR: Operator<IndexFillIntTensorFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_cpu as IndexFillIntTensorFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_tensor_meta as IndexFillIntTensorFn),
         observed!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, [self_, index, value], self_, dim, index, value),
+        boxing!(INDEX_FILL_INT_TENSOR: IndexFillIntTensorFn, self_, dim, index, value),
     ],
     index_fill_int_tensor_boxed,
 );
@@ -837,6 +850,7 @@ pub static INDEX_FILL_INT_TENSOR_OUT: Operator<IndexFillIntTensorOutFn> = Operat
         Kernel::new(DispatchKey::Cpu, index_fill_int_tensor_out_cpu as IndexFillIntTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_fill_int_tensor_out_meta as IndexFillIntTensorOutFn),
         observed!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, [self_, index, value, out], self_, dim, index, value, out),
+        boxing!(INDEX_FILL_INT_TENSOR_OUT: IndexFillIntTensorOutFn, self_, dim, index, value, out),
     ],
     index_fill_int_tensor_out_boxed,
 );
@@ -925,6 +939,7 @@ pub static INDEX_FILL__INT_TENSOR: Operator<IndexFillInPlaceIntTensorFn> = Opera
         Kernel::new(DispatchKey::Cpu, index_fill__int_tensor_cpu as IndexFillInPlaceIntTensorFn),
         Kernel::new(DispatchKey::Meta, index_fill__int_tensor_meta as IndexFillInPlaceIntTensorFn),
         observed!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, [self_, index, value], self_, dim, index, value),
+        boxing!(INDEX_FILL__INT_TENSOR: IndexFillInPlaceIntTensorFn, self_, dim, index, value),
     ],
     index_fill__int_tensor_boxed,
 );
@@ -994,6 +1009,7 @@ pub static ONE_HOT: Operator<OneHotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, one_hot_composite as OneHotFn),
         observed!(ONE_HOT: OneHotFn, [self_], self_, num_classes),
+        boxing!(ONE_HOT: OneHotFn, self_, num_classes),
     ],
     one_hot_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::integer`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static GCD: Operator<GcdFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gcd_cpu as GcdFn),
         Kernel::new(DispatchKey::Meta, gcd_meta as GcdFn),
         observed!(GCD: GcdFn, [self_, other], self_, other),
+        boxing!(GCD: GcdFn, self_, other),
     ],
     gcd_boxed,
 );
@@ -63,6 +64,7 @@ pub static GCD_: Operator<GcdInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gcd__cpu as GcdInPlaceFn),
         Kernel::new(DispatchKey::Meta, gcd__meta as GcdInPlaceFn),
         observed!(GCD_: GcdInPlaceFn, [self_, other], self_, other),
+        boxing!(GCD_: GcdInPlaceFn, self_, other),
     ],
     gcd__boxed,
 );
@@ -105,6 +107,7 @@ pub static GCD_OUT: Operator<GcdOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, gcd_out_cpu as GcdOutFn),
         Kernel::new(DispatchKey::Meta, gcd_out_meta as GcdOutFn),
         observed!(GCD_OUT: GcdOutFn, [self_, other, out], self_, other, out),
+        boxing!(GCD_OUT: GcdOutFn, self_, other, out),
     ],
     gcd_out_boxed,
 );
@@ -147,6 +150,7 @@ pub static LCM: Operator<LcmFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lcm_cpu as LcmFn),
         Kernel::new(DispatchKey::Meta, lcm_meta as LcmFn),
         observed!(LCM: LcmFn, [self_, other], self_, other),
+        boxing!(LCM: LcmFn, self_, other),
     ],
     lcm_boxed,
 );
@@ -189,6 +193,7 @@ pub static LCM_: Operator<LcmInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lcm__cpu as LcmInPlaceFn),
         Kernel::new(DispatchKey::Meta, lcm__meta as LcmInPlaceFn),
         observed!(LCM_: LcmInPlaceFn, [self_, other], self_, other),
+        boxing!(LCM_: LcmInPlaceFn, self_, other),
     ],
     lcm__boxed,
 );
@@ -231,6 +236,7 @@ pub static LCM_OUT: Operator<LcmOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lcm_out_cpu as LcmOutFn),
         Kernel::new(DispatchKey::Meta, lcm_out_meta as LcmOutFn),
         observed!(LCM_OUT: LcmOutFn, [self_, other, out], self_, other, out),
+        boxing!(LCM_OUT: LcmOutFn, self_, other, out),
     ],
     lcm_out_boxed,
 );
@@ -273,6 +279,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR: Operator<BitwiseLeftShiftTensorFn> = Opera
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_cpu as BitwiseLeftShiftTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_meta as BitwiseLeftShiftTensorFn),
         observed!(BITWISE_LEFT_SHIFT_TENSOR: BitwiseLeftShiftTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_LEFT_SHIFT_TENSOR: BitwiseLeftShiftTensorFn, self_, other),
     ],
     bitwise_left_shift_tensor_boxed,
 );
@@ -315,6 +322,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR: Operator<BitwiseLeftShiftInPlaceTensorFn>
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift__tensor_cpu as BitwiseLeftShiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift__tensor_meta as BitwiseLeftShiftInPlaceTensorFn),
         observed!(BITWISE_LEFT_SHIFT__TENSOR: BitwiseLeftShiftInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_LEFT_SHIFT__TENSOR: BitwiseLeftShiftInPlaceTensorFn, self_, other),
     ],
     bitwise_left_shift__tensor_boxed,
 );
@@ -357,6 +365,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Operator<BitwiseLeftShiftTensorOutFn> 
         Kernel::new(DispatchKey::Cpu, bitwise_left_shift_tensor_out_cpu as BitwiseLeftShiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_left_shift_tensor_out_meta as BitwiseLeftShiftTensorOutFn),
         observed!(BITWISE_LEFT_SHIFT_TENSOR_OUT: BitwiseLeftShiftTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(BITWISE_LEFT_SHIFT_TENSOR_OUT: BitwiseLeftShiftTensorOutFn, self_, other, out),
     ],
     bitwise_left_shift_tensor_out_boxed,
 );
@@ -413,6 +422,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR: Operator<BitwiseLeftShiftTensorScal
             bitwise_left_shift_tensor_scalar_composite as BitwiseLeftShiftTensorScalarFn,
         ),
         observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR: BitwiseLeftShiftTensorScalarFn, [self_], self_, other),
+        boxing!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR: BitwiseLeftShiftTensorScalarFn, self_, other),
     ],
     bitwise_left_shift_tensor_scalar_boxed,
 );
@@ -452,6 +462,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseLeftShiftTensor
             bitwise_left_shift_tensor_scalar_out_composite as BitwiseLeftShiftTensorScalarOutFn,
         ),
         observed!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: BitwiseLeftShiftTensorScalarOutFn, [self_, out], self_, other, out),
+        boxing!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR_OUT: BitwiseLeftShiftTensorScalarOutFn, self_, other, out),
     ],
     bitwise_left_shift_tensor_scalar_out_boxed,
 );
@@ -494,6 +505,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR_SCALAR: Operator<BitwiseLeftShiftInPlaceTe
             bitwise_left_shift__tensor_scalar_composite as BitwiseLeftShiftInPlaceTensorScalarFn,
         ),
         observed!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR: BitwiseLeftShiftInPlaceTensorScalarFn, [self_], self_, other),
+        boxing!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR: BitwiseLeftShiftInPlaceTensorScalarFn, self_, other),
     ],
     bitwise_left_shift__tensor_scalar_boxed,
 );
@@ -533,6 +545,7 @@ pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR: Operator<BitwiseLeftShiftScalarTens
             bitwise_left_shift_scalar_tensor_composite as BitwiseLeftShiftScalarTensorFn,
         ),
         observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR: BitwiseLeftShiftScalarTensorFn, [other], self_, other),
+        boxing!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR: BitwiseLeftShiftScalarTensorFn, self_, other),
     ],
     bitwise_left_shift_scalar_tensor_boxed,
 );
@@ -572,6 +585,7 @@ pub static BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseLeftShiftScalar
             bitwise_left_shift_scalar_tensor_out_composite as BitwiseLeftShiftScalarTensorOutFn,
         ),
         observed!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: BitwiseLeftShiftScalarTensorOutFn, [other, out], self_, other, out),
+        boxing!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR_OUT: BitwiseLeftShiftScalarTensorOutFn, self_, other, out),
     ],
     bitwise_left_shift_scalar_tensor_out_boxed,
 );
@@ -612,6 +626,7 @@ pub static __LSHIFT___TENSOR: Operator<_LshiftTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, __lshift___tensor_cpu as _LshiftTensorFn),
         Kernel::new(DispatchKey::Meta, __lshift___tensor_meta as _LshiftTensorFn),
         observed!(__LSHIFT___TENSOR: _LshiftTensorFn, [self_, other], self_, other),
+        boxing!(__LSHIFT___TENSOR: _LshiftTensorFn, self_, other),
     ],
     __lshift___tensor_boxed,
 );
@@ -654,6 +669,7 @@ pub static __ILSHIFT___TENSOR: Operator<_IlshiftInPlaceTensorFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, __ilshift___tensor_cpu as _IlshiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, __ilshift___tensor_meta as _IlshiftInPlaceTensorFn),
         observed!(__ILSHIFT___TENSOR: _IlshiftInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(__ILSHIFT___TENSOR: _IlshiftInPlaceTensorFn, self_, other),
     ],
     __ilshift___tensor_boxed,
 );
@@ -696,6 +712,7 @@ pub static __LSHIFT___TENSOR_OUT: Operator<_LshiftTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, __lshift___tensor_out_cpu as _LshiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, __lshift___tensor_out_meta as _LshiftTensorOutFn),
         observed!(__LSHIFT___TENSOR_OUT: _LshiftTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(__LSHIFT___TENSOR_OUT: _LshiftTensorOutFn, self_, other, out),
     ],
     __lshift___tensor_out_boxed,
 );
@@ -748,6 +765,7 @@ pub static __LSHIFT___SCALAR: Operator<_LshiftScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, __lshift___scalar_composite as _LshiftScalarFn),
         observed!(__LSHIFT___SCALAR: _LshiftScalarFn, [self_], self_, other),
+        boxing!(__LSHIFT___SCALAR: _LshiftScalarFn, self_, other),
     ],
     __lshift___scalar_boxed,
 );
@@ -783,6 +801,7 @@ pub static __LSHIFT___SCALAR_OUT: Operator<_LshiftScalarOutFn> = Operator::new(
             __lshift___scalar_out_composite as _LshiftScalarOutFn,
         ),
         observed!(__LSHIFT___SCALAR_OUT: _LshiftScalarOutFn, [self_, out], self_, other, out),
+        boxing!(__LSHIFT___SCALAR_OUT: _LshiftScalarOutFn, self_, other, out),
     ],
     __lshift___scalar_out_boxed,
 );
@@ -825,6 +844,7 @@ pub static __ILSHIFT___SCALAR: Operator<_IlshiftInPlaceScalarFn> = Operator::new
             __ilshift___scalar_composite as _IlshiftInPlaceScalarFn,
         ),
         observed!(__ILSHIFT___SCALAR: _IlshiftInPlaceScalarFn, [self_], self_, other),
+        boxing!(__ILSHIFT___SCALAR: _IlshiftInPlaceScalarFn, self_, other),
     ],
     __ilshift___scalar_boxed,
 );
@@ -858,6 +878,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR: Operator<BitwiseRightShiftTensorFn> = Ope
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_cpu as BitwiseRightShiftTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_meta as BitwiseRightShiftTensorFn),
         observed!(BITWISE_RIGHT_SHIFT_TENSOR: BitwiseRightShiftTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_RIGHT_SHIFT_TENSOR: BitwiseRightShiftTensorFn, self_, other),
     ],
     bitwise_right_shift_tensor_boxed,
 );
@@ -900,6 +921,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR: Operator<BitwiseRightShiftInPlaceTensorF
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift__tensor_cpu as BitwiseRightShiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift__tensor_meta as BitwiseRightShiftInPlaceTensorFn),
         observed!(BITWISE_RIGHT_SHIFT__TENSOR: BitwiseRightShiftInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_RIGHT_SHIFT__TENSOR: BitwiseRightShiftInPlaceTensorFn, self_, other),
     ],
     bitwise_right_shift__tensor_boxed,
 );
@@ -942,6 +964,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Operator<BitwiseRightShiftTensorOutFn
         Kernel::new(DispatchKey::Cpu, bitwise_right_shift_tensor_out_cpu as BitwiseRightShiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_right_shift_tensor_out_meta as BitwiseRightShiftTensorOutFn),
         observed!(BITWISE_RIGHT_SHIFT_TENSOR_OUT: BitwiseRightShiftTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(BITWISE_RIGHT_SHIFT_TENSOR_OUT: BitwiseRightShiftTensorOutFn, self_, other, out),
     ],
     bitwise_right_shift_tensor_out_boxed,
 );
@@ -998,6 +1021,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: Operator<BitwiseRightShiftTensorSc
             bitwise_right_shift_tensor_scalar_composite as BitwiseRightShiftTensorScalarFn,
         ),
         observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: BitwiseRightShiftTensorScalarFn, [self_], self_, other),
+        boxing!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR: BitwiseRightShiftTensorScalarFn, self_, other),
     ],
     bitwise_right_shift_tensor_scalar_boxed,
 );
@@ -1038,6 +1062,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: Operator<BitwiseRightShiftTens
                 bitwise_right_shift_tensor_scalar_out_composite as BitwiseRightShiftTensorScalarOutFn,
             ),
             observed!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: BitwiseRightShiftTensorScalarOutFn, [self_, out], self_, other, out),
+            boxing!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR_OUT: BitwiseRightShiftTensorScalarOutFn, self_, other, out),
         ],
         bitwise_right_shift_tensor_scalar_out_boxed,
     );
@@ -1081,6 +1106,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: Operator<BitwiseRightShiftInPlace
                 bitwise_right_shift__tensor_scalar_composite as BitwiseRightShiftInPlaceTensorScalarFn,
             ),
             observed!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: BitwiseRightShiftInPlaceTensorScalarFn, [self_], self_, other),
+            boxing!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR: BitwiseRightShiftInPlaceTensorScalarFn, self_, other),
         ],
         bitwise_right_shift__tensor_scalar_boxed,
     );
@@ -1120,6 +1146,7 @@ pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: Operator<BitwiseRightShiftScalarTe
             bitwise_right_shift_scalar_tensor_composite as BitwiseRightShiftScalarTensorFn,
         ),
         observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: BitwiseRightShiftScalarTensorFn, [other], self_, other),
+        boxing!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR: BitwiseRightShiftScalarTensorFn, self_, other),
     ],
     bitwise_right_shift_scalar_tensor_boxed,
 );
@@ -1160,6 +1187,7 @@ pub static BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: Operator<BitwiseRightShiftScal
                 bitwise_right_shift_scalar_tensor_out_composite as BitwiseRightShiftScalarTensorOutFn,
             ),
             observed!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: BitwiseRightShiftScalarTensorOutFn, [other, out], self_, other, out),
+            boxing!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR_OUT: BitwiseRightShiftScalarTensorOutFn, self_, other, out),
         ],
         bitwise_right_shift_scalar_tensor_out_boxed,
     );
@@ -1200,6 +1228,7 @@ pub static __RSHIFT___TENSOR: Operator<_RshiftTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, __rshift___tensor_cpu as _RshiftTensorFn),
         Kernel::new(DispatchKey::Meta, __rshift___tensor_meta as _RshiftTensorFn),
         observed!(__RSHIFT___TENSOR: _RshiftTensorFn, [self_, other], self_, other),
+        boxing!(__RSHIFT___TENSOR: _RshiftTensorFn, self_, other),
     ],
     __rshift___tensor_boxed,
 );
@@ -1242,6 +1271,7 @@ pub static __IRSHIFT___TENSOR: Operator<_IrshiftInPlaceTensorFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, __irshift___tensor_cpu as _IrshiftInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, __irshift___tensor_meta as _IrshiftInPlaceTensorFn),
         observed!(__IRSHIFT___TENSOR: _IrshiftInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(__IRSHIFT___TENSOR: _IrshiftInPlaceTensorFn, self_, other),
     ],
     __irshift___tensor_boxed,
 );
@@ -1284,6 +1314,7 @@ pub static __RSHIFT___TENSOR_OUT: Operator<_RshiftTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, __rshift___tensor_out_cpu as _RshiftTensorOutFn),
         Kernel::new(DispatchKey::Meta, __rshift___tensor_out_meta as _RshiftTensorOutFn),
         observed!(__RSHIFT___TENSOR_OUT: _RshiftTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(__RSHIFT___TENSOR_OUT: _RshiftTensorOutFn, self_, other, out),
     ],
     __rshift___tensor_out_boxed,
 );
@@ -1336,6 +1367,7 @@ pub static __RSHIFT___SCALAR: Operator<_RshiftScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, __rshift___scalar_composite as _RshiftScalarFn),
         observed!(__RSHIFT___SCALAR: _RshiftScalarFn, [self_], self_, other),
+        boxing!(__RSHIFT___SCALAR: _RshiftScalarFn, self_, other),
     ],
     __rshift___scalar_boxed,
 );
@@ -1371,6 +1403,7 @@ pub static __RSHIFT___SCALAR_OUT: Operator<_RshiftScalarOutFn> = Operator::new(
             __rshift___scalar_out_composite as _RshiftScalarOutFn,
         ),
         observed!(__RSHIFT___SCALAR_OUT: _RshiftScalarOutFn, [self_, out], self_, other, out),
+        boxing!(__RSHIFT___SCALAR_OUT: _RshiftScalarOutFn, self_, other, out),
     ],
     __rshift___scalar_out_boxed,
 );
@@ -1413,6 +1446,7 @@ pub static __IRSHIFT___SCALAR: Operator<_IrshiftInPlaceScalarFn> = Operator::new
             __irshift___scalar_composite as _IrshiftInPlaceScalarFn,
         ),
         observed!(__IRSHIFT___SCALAR: _IrshiftInPlaceScalarFn, [self_], self_, other),
+        boxing!(__IRSHIFT___SCALAR: _IrshiftInPlaceScalarFn, self_, other),
     ],
     __irshift___scalar_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::join`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static CAT: Operator<CatFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn),
         Kernel::new(DispatchKey::Meta, cat_meta as CatFn),
         observed!(CAT: CatFn, [tensors], tensors, dim),
+        boxing!(CAT: CatFn, tensors, dim),
     ],
     cat_boxed,
 );
@@ -66,6 +67,7 @@ pub static CAT_OUT: Operator<CatOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cat_out_cpu as CatOutFn),
         Kernel::new(DispatchKey::Meta, cat_out_meta as CatOutFn),
         observed!(CAT_OUT: CatOutFn, [tensors, out], tensors, dim, out),
+        boxing!(CAT_OUT: CatOutFn, tensors, dim, out),
     ],
     cat_out_boxed,
 );
@@ -111,6 +113,7 @@ pub static CONCAT: Operator<ConcatFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_composite as ConcatFn),
         observed!(CONCAT: ConcatFn, [tensors], tensors, dim),
+        boxing!(CONCAT: ConcatFn, tensors, dim),
     ],
     concat_boxed,
 );
@@ -143,6 +146,7 @@ pub static CONCAT_OUT: Operator<ConcatOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, concat_out_composite as ConcatOutFn),
         observed!(CONCAT_OUT: ConcatOutFn, [tensors, out], tensors, dim, out),
+        boxing!(CONCAT_OUT: ConcatOutFn, tensors, dim, out),
     ],
     concat_out_boxed,
 );
@@ -176,6 +180,7 @@ pub static CONCATENATE: Operator<ConcatenateFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_composite as ConcatenateFn),
         observed!(CONCATENATE: ConcatenateFn, [tensors], tensors, dim),
+        boxing!(CONCATENATE: ConcatenateFn, tensors, dim),
     ],
     concatenate_boxed,
 );
@@ -208,6 +213,7 @@ pub static CONCATENATE_OUT: Operator<ConcatenateOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, concatenate_out_composite as ConcatenateOutFn),
         observed!(CONCATENATE_OUT: ConcatenateOutFn, [tensors, out], tensors, dim, out),
+        boxing!(CONCATENATE_OUT: ConcatenateOutFn, tensors, dim, out),
     ],
     concatenate_out_boxed,
 );
@@ -246,6 +252,7 @@ pub static STACK: Operator<StackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_composite as StackFn),
         observed!(STACK: StackFn, [tensors], tensors, dim),
+        boxing!(STACK: StackFn, tensors, dim),
     ],
     stack_boxed,
 );
@@ -278,6 +285,7 @@ pub static STACK_OUT: Operator<StackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, stack_out_composite as StackOutFn),
         observed!(STACK_OUT: StackOutFn, [tensors, out], tensors, dim, out),
+        boxing!(STACK_OUT: StackOutFn, tensors, dim, out),
     ],
     stack_out_boxed,
 );
@@ -311,6 +319,7 @@ pub static HSTACK: Operator<HstackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_composite as HstackFn),
         observed!(HSTACK: HstackFn, [tensors], tensors),
+        boxing!(HSTACK: HstackFn, tensors),
     ],
     hstack_boxed,
 );
@@ -343,6 +352,7 @@ pub static HSTACK_OUT: Operator<HstackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, hstack_out_composite as HstackOutFn),
         observed!(HSTACK_OUT: HstackOutFn, [tensors, out], tensors, out),
+        boxing!(HSTACK_OUT: HstackOutFn, tensors, out),
     ],
     hstack_out_boxed,
 );
@@ -376,6 +386,7 @@ pub static VSTACK: Operator<VstackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_composite as VstackFn),
         observed!(VSTACK: VstackFn, [tensors], tensors),
+        boxing!(VSTACK: VstackFn, tensors),
     ],
     vstack_boxed,
 );
@@ -408,6 +419,7 @@ pub static VSTACK_OUT: Operator<VstackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, vstack_out_composite as VstackOutFn),
         observed!(VSTACK_OUT: VstackOutFn, [tensors, out], tensors, out),
+        boxing!(VSTACK_OUT: VstackOutFn, tensors, out),
     ],
     vstack_out_boxed,
 );
@@ -441,6 +453,7 @@ pub static DSTACK: Operator<DstackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_composite as DstackFn),
         observed!(DSTACK: DstackFn, [tensors], tensors),
+        boxing!(DSTACK: DstackFn, tensors),
     ],
     dstack_boxed,
 );
@@ -473,6 +486,7 @@ pub static DSTACK_OUT: Operator<DstackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dstack_out_composite as DstackOutFn),
         observed!(DSTACK_OUT: DstackOutFn, [tensors, out], tensors, out),
+        boxing!(DSTACK_OUT: DstackOutFn, tensors, out),
     ],
     dstack_out_boxed,
 );
@@ -506,6 +520,7 @@ pub static ROW_STACK: Operator<RowStackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_composite as RowStackFn),
         observed!(ROW_STACK: RowStackFn, [tensors], tensors),
+        boxing!(ROW_STACK: RowStackFn, tensors),
     ],
     row_stack_boxed,
 );
@@ -538,6 +553,7 @@ pub static ROW_STACK_OUT: Operator<RowStackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, row_stack_out_composite as RowStackOutFn),
         observed!(ROW_STACK_OUT: RowStackOutFn, [tensors, out], tensors, out),
+        boxing!(ROW_STACK_OUT: RowStackOutFn, tensors, out),
     ],
     row_stack_out_boxed,
 );
@@ -571,6 +587,7 @@ pub static COLUMN_STACK: Operator<ColumnStackFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_composite as ColumnStackFn),
         observed!(COLUMN_STACK: ColumnStackFn, [tensors], tensors),
+        boxing!(COLUMN_STACK: ColumnStackFn, tensors),
     ],
     column_stack_boxed,
 );
@@ -603,6 +620,7 @@ pub static COLUMN_STACK_OUT: Operator<ColumnStackOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, column_stack_out_composite as ColumnStackOutFn),
         observed!(COLUMN_STACK_OUT: ColumnStackOutFn, [tensors, out], tensors, out),
+        boxing!(COLUMN_STACK_OUT: ColumnStackOutFn, tensors, out),
     ],
     column_stack_out_boxed,
 );
@@ -636,6 +654,7 @@ pub static ATLEAST_1D: Operator<Atleast1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_1d_composite as Atleast1dFn),
         observed!(ATLEAST_1D: Atleast1dFn, [self_], self_),
+        boxing!(ATLEAST_1D: Atleast1dFn, self_),
     ],
     atleast_1d_boxed,
 );
@@ -668,6 +687,7 @@ pub static ATLEAST_2D: Operator<Atleast2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_2d_composite as Atleast2dFn),
         observed!(ATLEAST_2D: Atleast2dFn, [self_], self_),
+        boxing!(ATLEAST_2D: Atleast2dFn, self_),
     ],
     atleast_2d_boxed,
 );
@@ -700,6 +720,7 @@ pub static ATLEAST_3D: Operator<Atleast3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, atleast_3d_composite as Atleast3dFn),
         observed!(ATLEAST_3D: Atleast3dFn, [self_], self_),
+        boxing!(ATLEAST_3D: Atleast3dFn, self_),
     ],
     atleast_3d_boxed,
 );

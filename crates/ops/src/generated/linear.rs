@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::linear`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out, copy_to_self, ensure_same_device};
@@ -20,6 +20,7 @@ pub static ADDBMM: Operator<AddbmmFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_composite as AddbmmFn),
         observed!(ADDBMM: AddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+        boxing!(ADDBMM: AddbmmFn, self_, batch1, batch2, beta, alpha),
     ],
     addbmm_boxed,
 );
@@ -72,6 +73,7 @@ pub static ADDBMM_: Operator<AddbmmInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm__composite as AddbmmInPlaceFn),
         observed!(ADDBMM_: AddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+        boxing!(ADDBMM_: AddbmmInPlaceFn, self_, batch1, batch2, beta, alpha),
     ],
     addbmm__boxed,
 );
@@ -119,6 +121,7 @@ pub static ADDBMM_OUT: Operator<AddbmmOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addbmm_out_composite as AddbmmOutFn),
         observed!(ADDBMM_OUT: AddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
+        boxing!(ADDBMM_OUT: AddbmmOutFn, self_, batch1, batch2, beta, alpha, out),
     ],
     addbmm_out_boxed,
 );
@@ -176,6 +179,7 @@ pub static ADDR: Operator<AddrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_composite as AddrFn),
         observed!(ADDR: AddrFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
+        boxing!(ADDR: AddrFn, self_, vec1, vec2, beta, alpha),
     ],
     addr_boxed,
 );
@@ -222,6 +226,7 @@ pub static ADDR_: Operator<AddrInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addr__composite as AddrInPlaceFn),
         observed!(ADDR_: AddrInPlaceFn, [self_, vec1, vec2], self_, vec1, vec2, beta, alpha),
+        boxing!(ADDR_: AddrInPlaceFn, self_, vec1, vec2, beta, alpha),
     ],
     addr__boxed,
 );
@@ -269,6 +274,7 @@ pub static ADDR_OUT: Operator<AddrOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, addr_out_composite as AddrOutFn),
         observed!(ADDR_OUT: AddrOutFn, [self_, vec1, vec2, out], self_, vec1, vec2, beta, alpha, out),
+        boxing!(ADDR_OUT: AddrOutFn, self_, vec1, vec2, beta, alpha, out),
     ],
     addr_out_boxed,
 );
@@ -326,6 +332,7 @@ pub static OUTER: Operator<OuterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_composite as OuterFn),
         observed!(OUTER: OuterFn, [self_, vec2], self_, vec2),
+        boxing!(OUTER: OuterFn, self_, vec2),
     ],
     outer_boxed,
 );
@@ -358,6 +365,7 @@ pub static OUTER_OUT: Operator<OuterOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, outer_out_composite as OuterOutFn),
         observed!(OUTER_OUT: OuterOutFn, [self_, vec2, out], self_, vec2, out),
+        boxing!(OUTER_OUT: OuterOutFn, self_, vec2, out),
     ],
     outer_out_boxed,
 );
@@ -391,6 +399,7 @@ pub static GER: Operator<GerFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_composite as GerFn),
         observed!(GER: GerFn, [self_, vec2], self_, vec2),
+        boxing!(GER: GerFn, self_, vec2),
     ],
     ger_boxed,
 );
@@ -423,6 +432,7 @@ pub static GER_OUT: Operator<GerOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, ger_out_composite as GerOutFn),
         observed!(GER_OUT: GerOutFn, [self_, vec2, out], self_, vec2, out),
+        boxing!(GER_OUT: GerOutFn, self_, vec2, out),
     ],
     ger_out_boxed,
 );
@@ -456,6 +466,7 @@ pub static MATMUL: Operator<MatmulFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_composite as MatmulFn),
         observed!(MATMUL: MatmulFn, [self_, other], self_, other),
+        boxing!(MATMUL: MatmulFn, self_, other),
     ],
     matmul_boxed,
 );
@@ -488,6 +499,7 @@ pub static MATMUL_OUT: Operator<MatmulOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, matmul_out_composite as MatmulOutFn),
         observed!(MATMUL_OUT: MatmulOutFn, [self_, other, out], self_, other, out),
+        boxing!(MATMUL_OUT: MatmulOutFn, self_, other, out),
     ],
     matmul_out_boxed,
 );
@@ -522,6 +534,7 @@ pub static _LINEAR: Operator<_LinearFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _linear_cpu as _LinearFn),
         Kernel::new(DispatchKey::Meta, _linear_meta as _LinearFn),
         observed!(_LINEAR: _LinearFn, [input, weight, bias], input, weight, bias),
+        boxing!(_LINEAR: _LinearFn, input, weight, bias),
     ],
     _linear_boxed,
 );
@@ -578,6 +591,7 @@ pub static _LINEAR_WEIGHT_BACKWARD: Operator<_LinearWeightBackwardFn> = Operator
         Kernel::new(DispatchKey::Cpu, _linear_weight_backward_cpu as _LinearWeightBackwardFn),
         Kernel::new(DispatchKey::Meta, _linear_weight_backward_meta as _LinearWeightBackwardFn),
         observed!(_LINEAR_WEIGHT_BACKWARD: _LinearWeightBackwardFn, [grad_output, input], grad_output, input),
+        boxing!(_LINEAR_WEIGHT_BACKWARD: _LinearWeightBackwardFn, grad_output, input),
     ],
     _linear_weight_backward_boxed,
 );
@@ -630,6 +644,7 @@ pub static LINEAR: Operator<LinearFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_composite as LinearFn),
         observed!(LINEAR: LinearFn, [input, weight, bias], input, weight, bias),
+        boxing!(LINEAR: LinearFn, input, weight, bias),
     ],
     linear_boxed,
 );
@@ -668,6 +683,7 @@ pub static LINEAR_OUT: Operator<LinearOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linear_out_composite as LinearOutFn),
         observed!(LINEAR_OUT: LinearOutFn, [input, weight, bias, out], input, weight, bias, out),
+        boxing!(LINEAR_OUT: LinearOutFn, input, weight, bias, out),
     ],
     linear_out_boxed,
 );
@@ -709,6 +725,7 @@ pub static BILINEAR: Operator<BilinearFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, bilinear_composite as BilinearFn),
         observed!(BILINEAR: BilinearFn, [input1, input2, weight, bias], input1, input2, weight, bias),
+        boxing!(BILINEAR: BilinearFn, input1, input2, weight, bias),
     ],
     bilinear_boxed,
 );

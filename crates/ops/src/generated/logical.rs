@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::logical`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static LOGICAL_NOT: Operator<LogicalNotFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_not_cpu as LogicalNotFn),
         Kernel::new(DispatchKey::Meta, logical_not_meta as LogicalNotFn),
         observed!(LOGICAL_NOT: LogicalNotFn, [self_], self_),
+        boxing!(LOGICAL_NOT: LogicalNotFn, self_),
     ],
     logical_not_boxed,
 );
@@ -63,6 +64,7 @@ pub static LOGICAL_NOT_: Operator<LogicalNotInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_not__cpu as LogicalNotInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_not__meta as LogicalNotInPlaceFn),
         observed!(LOGICAL_NOT_: LogicalNotInPlaceFn, [self_], self_),
+        boxing!(LOGICAL_NOT_: LogicalNotInPlaceFn, self_),
     ],
     logical_not__boxed,
 );
@@ -105,6 +107,7 @@ pub static LOGICAL_NOT_OUT: Operator<LogicalNotOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_not_out_cpu as LogicalNotOutFn),
         Kernel::new(DispatchKey::Meta, logical_not_out_meta as LogicalNotOutFn),
         observed!(LOGICAL_NOT_OUT: LogicalNotOutFn, [self_, out], self_, out),
+        boxing!(LOGICAL_NOT_OUT: LogicalNotOutFn, self_, out),
     ],
     logical_not_out_boxed,
 );
@@ -147,6 +150,7 @@ pub static LOGICAL_AND: Operator<LogicalAndFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_and_cpu as LogicalAndFn),
         Kernel::new(DispatchKey::Meta, logical_and_meta as LogicalAndFn),
         observed!(LOGICAL_AND: LogicalAndFn, [self_, other], self_, other),
+        boxing!(LOGICAL_AND: LogicalAndFn, self_, other),
     ],
     logical_and_boxed,
 );
@@ -189,6 +193,7 @@ pub static LOGICAL_AND_: Operator<LogicalAndInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_and__cpu as LogicalAndInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_and__meta as LogicalAndInPlaceFn),
         observed!(LOGICAL_AND_: LogicalAndInPlaceFn, [self_, other], self_, other),
+        boxing!(LOGICAL_AND_: LogicalAndInPlaceFn, self_, other),
     ],
     logical_and__boxed,
 );
@@ -231,6 +236,7 @@ pub static LOGICAL_AND_OUT: Operator<LogicalAndOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_and_out_cpu as LogicalAndOutFn),
         Kernel::new(DispatchKey::Meta, logical_and_out_meta as LogicalAndOutFn),
         observed!(LOGICAL_AND_OUT: LogicalAndOutFn, [self_, other, out], self_, other, out),
+        boxing!(LOGICAL_AND_OUT: LogicalAndOutFn, self_, other, out),
     ],
     logical_and_out_boxed,
 );
@@ -274,6 +280,7 @@ pub static LOGICAL_OR: Operator<LogicalOrFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_or_cpu as LogicalOrFn),
         Kernel::new(DispatchKey::Meta, logical_or_meta as LogicalOrFn),
         observed!(LOGICAL_OR: LogicalOrFn, [self_, other], self_, other),
+        boxing!(LOGICAL_OR: LogicalOrFn, self_, other),
     ],
     logical_or_boxed,
 );
@@ -316,6 +323,7 @@ pub static LOGICAL_OR_: Operator<LogicalOrInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_or__cpu as LogicalOrInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_or__meta as LogicalOrInPlaceFn),
         observed!(LOGICAL_OR_: LogicalOrInPlaceFn, [self_, other], self_, other),
+        boxing!(LOGICAL_OR_: LogicalOrInPlaceFn, self_, other),
     ],
     logical_or__boxed,
 );
@@ -358,6 +366,7 @@ pub static LOGICAL_OR_OUT: Operator<LogicalOrOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_or_out_cpu as LogicalOrOutFn),
         Kernel::new(DispatchKey::Meta, logical_or_out_meta as LogicalOrOutFn),
         observed!(LOGICAL_OR_OUT: LogicalOrOutFn, [self_, other, out], self_, other, out),
+        boxing!(LOGICAL_OR_OUT: LogicalOrOutFn, self_, other, out),
     ],
     logical_or_out_boxed,
 );
@@ -400,6 +409,7 @@ pub static LOGICAL_XOR: Operator<LogicalXorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_xor_cpu as LogicalXorFn),
         Kernel::new(DispatchKey::Meta, logical_xor_meta as LogicalXorFn),
         observed!(LOGICAL_XOR: LogicalXorFn, [self_, other], self_, other),
+        boxing!(LOGICAL_XOR: LogicalXorFn, self_, other),
     ],
     logical_xor_boxed,
 );
@@ -442,6 +452,7 @@ pub static LOGICAL_XOR_: Operator<LogicalXorInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_xor__cpu as LogicalXorInPlaceFn),
         Kernel::new(DispatchKey::Meta, logical_xor__meta as LogicalXorInPlaceFn),
         observed!(LOGICAL_XOR_: LogicalXorInPlaceFn, [self_, other], self_, other),
+        boxing!(LOGICAL_XOR_: LogicalXorInPlaceFn, self_, other),
     ],
     logical_xor__boxed,
 );
@@ -484,6 +495,7 @@ pub static LOGICAL_XOR_OUT: Operator<LogicalXorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logical_xor_out_cpu as LogicalXorOutFn),
         Kernel::new(DispatchKey::Meta, logical_xor_out_meta as LogicalXorOutFn),
         observed!(LOGICAL_XOR_OUT: LogicalXorOutFn, [self_, other, out], self_, other, out),
+        boxing!(LOGICAL_XOR_OUT: LogicalXorOutFn, self_, other, out),
     ],
     logical_xor_out_boxed,
 );
@@ -527,6 +539,7 @@ pub static BITWISE_NOT: Operator<BitwiseNotFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_not_cpu as BitwiseNotFn),
         Kernel::new(DispatchKey::Meta, bitwise_not_meta as BitwiseNotFn),
         observed!(BITWISE_NOT: BitwiseNotFn, [self_], self_),
+        boxing!(BITWISE_NOT: BitwiseNotFn, self_),
     ],
     bitwise_not_boxed,
 );
@@ -569,6 +582,7 @@ pub static BITWISE_NOT_: Operator<BitwiseNotInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_not__cpu as BitwiseNotInPlaceFn),
         Kernel::new(DispatchKey::Meta, bitwise_not__meta as BitwiseNotInPlaceFn),
         observed!(BITWISE_NOT_: BitwiseNotInPlaceFn, [self_], self_),
+        boxing!(BITWISE_NOT_: BitwiseNotInPlaceFn, self_),
     ],
     bitwise_not__boxed,
 );
@@ -611,6 +625,7 @@ pub static BITWISE_NOT_OUT: Operator<BitwiseNotOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_not_out_cpu as BitwiseNotOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_not_out_meta as BitwiseNotOutFn),
         observed!(BITWISE_NOT_OUT: BitwiseNotOutFn, [self_, out], self_, out),
+        boxing!(BITWISE_NOT_OUT: BitwiseNotOutFn, self_, out),
     ],
     bitwise_not_out_boxed,
 );
@@ -653,6 +668,7 @@ pub static BITWISE_AND_TENSOR: Operator<BitwiseAndTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_cpu as BitwiseAndTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_and_tensor_meta as BitwiseAndTensorFn),
         observed!(BITWISE_AND_TENSOR: BitwiseAndTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_AND_TENSOR: BitwiseAndTensorFn, self_, other),
     ],
     bitwise_and_tensor_boxed,
 );
@@ -695,6 +711,7 @@ pub static BITWISE_AND__TENSOR: Operator<BitwiseAndInPlaceTensorFn> = Operator::
         Kernel::new(DispatchKey::Cpu, bitwise_and__tensor_cpu as BitwiseAndInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_and__tensor_meta as BitwiseAndInPlaceTensorFn),
         observed!(BITWISE_AND__TENSOR: BitwiseAndInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_AND__TENSOR: BitwiseAndInPlaceTensorFn, self_, other),
     ],
     bitwise_and__tensor_boxed,
 );
@@ -737,6 +754,7 @@ pub static BITWISE_AND_TENSOR_OUT: Operator<BitwiseAndTensorOutFn> = Operator::n
         Kernel::new(DispatchKey::Cpu, bitwise_and_tensor_out_cpu as BitwiseAndTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_and_tensor_out_meta as BitwiseAndTensorOutFn),
         observed!(BITWISE_AND_TENSOR_OUT: BitwiseAndTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(BITWISE_AND_TENSOR_OUT: BitwiseAndTensorOutFn, self_, other, out),
     ],
     bitwise_and_tensor_out_boxed,
 );
@@ -792,6 +810,7 @@ pub static BITWISE_AND_SCALAR_TENSOR: Operator<BitwiseAndScalarTensorFn> = Opera
             bitwise_and_scalar_tensor_composite as BitwiseAndScalarTensorFn,
         ),
         observed!(BITWISE_AND_SCALAR_TENSOR: BitwiseAndScalarTensorFn, [other], self_, other),
+        boxing!(BITWISE_AND_SCALAR_TENSOR: BitwiseAndScalarTensorFn, self_, other),
     ],
     bitwise_and_scalar_tensor_boxed,
 );
@@ -831,6 +850,7 @@ pub static BITWISE_AND_SCALAR: Operator<BitwiseAndScalarFn> = Operator::new(
             bitwise_and_scalar_composite as BitwiseAndScalarFn,
         ),
         observed!(BITWISE_AND_SCALAR: BitwiseAndScalarFn, [self_], self_, other),
+        boxing!(BITWISE_AND_SCALAR: BitwiseAndScalarFn, self_, other),
     ],
     bitwise_and_scalar_boxed,
 );
@@ -866,6 +886,7 @@ pub static BITWISE_AND_SCALAR_OUT: Operator<BitwiseAndScalarOutFn> = Operator::n
             bitwise_and_scalar_out_composite as BitwiseAndScalarOutFn,
         ),
         observed!(BITWISE_AND_SCALAR_OUT: BitwiseAndScalarOutFn, [self_, out], self_, other, out),
+        boxing!(BITWISE_AND_SCALAR_OUT: BitwiseAndScalarOutFn, self_, other, out),
     ],
     bitwise_and_scalar_out_boxed,
 );
@@ -908,6 +929,7 @@ pub static BITWISE_AND__SCALAR: Operator<BitwiseAndInPlaceScalarFn> = Operator::
             bitwise_and__scalar_composite as BitwiseAndInPlaceScalarFn,
         ),
         observed!(BITWISE_AND__SCALAR: BitwiseAndInPlaceScalarFn, [self_], self_, other),
+        boxing!(BITWISE_AND__SCALAR: BitwiseAndInPlaceScalarFn, self_, other),
     ],
     bitwise_and__scalar_boxed,
 );
@@ -941,6 +963,7 @@ pub static BITWISE_OR_TENSOR: Operator<BitwiseOrTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_cpu as BitwiseOrTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_or_tensor_meta as BitwiseOrTensorFn),
         observed!(BITWISE_OR_TENSOR: BitwiseOrTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_OR_TENSOR: BitwiseOrTensorFn, self_, other),
     ],
     bitwise_or_tensor_boxed,
 );
@@ -983,6 +1006,7 @@ pub static BITWISE_OR__TENSOR: Operator<BitwiseOrInPlaceTensorFn> = Operator::ne
         Kernel::new(DispatchKey::Cpu, bitwise_or__tensor_cpu as BitwiseOrInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_or__tensor_meta as BitwiseOrInPlaceTensorFn),
         observed!(BITWISE_OR__TENSOR: BitwiseOrInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_OR__TENSOR: BitwiseOrInPlaceTensorFn, self_, other),
     ],
     bitwise_or__tensor_boxed,
 );
@@ -1025,6 +1049,7 @@ pub static BITWISE_OR_TENSOR_OUT: Operator<BitwiseOrTensorOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, bitwise_or_tensor_out_cpu as BitwiseOrTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_or_tensor_out_meta as BitwiseOrTensorOutFn),
         observed!(BITWISE_OR_TENSOR_OUT: BitwiseOrTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(BITWISE_OR_TENSOR_OUT: BitwiseOrTensorOutFn, self_, other, out),
     ],
     bitwise_or_tensor_out_boxed,
 );
@@ -1080,6 +1105,7 @@ pub static BITWISE_OR_SCALAR_TENSOR: Operator<BitwiseOrScalarTensorFn> = Operato
             bitwise_or_scalar_tensor_composite as BitwiseOrScalarTensorFn,
         ),
         observed!(BITWISE_OR_SCALAR_TENSOR: BitwiseOrScalarTensorFn, [other], self_, other),
+        boxing!(BITWISE_OR_SCALAR_TENSOR: BitwiseOrScalarTensorFn, self_, other),
     ],
     bitwise_or_scalar_tensor_boxed,
 );
@@ -1116,6 +1142,7 @@ pub static BITWISE_OR_SCALAR: Operator<BitwiseOrScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, bitwise_or_scalar_composite as BitwiseOrScalarFn),
         observed!(BITWISE_OR_SCALAR: BitwiseOrScalarFn, [self_], self_, other),
+        boxing!(BITWISE_OR_SCALAR: BitwiseOrScalarFn, self_, other),
     ],
     bitwise_or_scalar_boxed,
 );
@@ -1151,6 +1178,7 @@ pub static BITWISE_OR_SCALAR_OUT: Operator<BitwiseOrScalarOutFn> = Operator::new
             bitwise_or_scalar_out_composite as BitwiseOrScalarOutFn,
         ),
         observed!(BITWISE_OR_SCALAR_OUT: BitwiseOrScalarOutFn, [self_, out], self_, other, out),
+        boxing!(BITWISE_OR_SCALAR_OUT: BitwiseOrScalarOutFn, self_, other, out),
     ],
     bitwise_or_scalar_out_boxed,
 );
@@ -1193,6 +1221,7 @@ pub static BITWISE_OR__SCALAR: Operator<BitwiseOrInPlaceScalarFn> = Operator::ne
             bitwise_or__scalar_composite as BitwiseOrInPlaceScalarFn,
         ),
         observed!(BITWISE_OR__SCALAR: BitwiseOrInPlaceScalarFn, [self_], self_, other),
+        boxing!(BITWISE_OR__SCALAR: BitwiseOrInPlaceScalarFn, self_, other),
     ],
     bitwise_or__scalar_boxed,
 );
@@ -1226,6 +1255,7 @@ pub static BITWISE_XOR_TENSOR: Operator<BitwiseXorTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_cpu as BitwiseXorTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_meta as BitwiseXorTensorFn),
         observed!(BITWISE_XOR_TENSOR: BitwiseXorTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_XOR_TENSOR: BitwiseXorTensorFn, self_, other),
     ],
     bitwise_xor_tensor_boxed,
 );
@@ -1268,6 +1298,7 @@ pub static BITWISE_XOR__TENSOR: Operator<BitwiseXorInPlaceTensorFn> = Operator::
         Kernel::new(DispatchKey::Cpu, bitwise_xor__tensor_cpu as BitwiseXorInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor__tensor_meta as BitwiseXorInPlaceTensorFn),
         observed!(BITWISE_XOR__TENSOR: BitwiseXorInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(BITWISE_XOR__TENSOR: BitwiseXorInPlaceTensorFn, self_, other),
     ],
     bitwise_xor__tensor_boxed,
 );
@@ -1310,6 +1341,7 @@ pub static BITWISE_XOR_TENSOR_OUT: Operator<BitwiseXorTensorOutFn> = Operator::n
         Kernel::new(DispatchKey::Cpu, bitwise_xor_tensor_out_cpu as BitwiseXorTensorOutFn),
         Kernel::new(DispatchKey::Meta, bitwise_xor_tensor_out_meta as BitwiseXorTensorOutFn),
         observed!(BITWISE_XOR_TENSOR_OUT: BitwiseXorTensorOutFn, [self_, other, out], self_, other, out),
+        boxing!(BITWISE_XOR_TENSOR_OUT: BitwiseXorTensorOutFn, self_, other, out),
     ],
     bitwise_xor_tensor_out_boxed,
 );
@@ -1365,6 +1397,7 @@ pub static BITWISE_XOR_SCALAR_TENSOR: Operator<BitwiseXorScalarTensorFn> = Opera
             bitwise_xor_scalar_tensor_composite as BitwiseXorScalarTensorFn,
         ),
         observed!(BITWISE_XOR_SCALAR_TENSOR: BitwiseXorScalarTensorFn, [other], self_, other),
+        boxing!(BITWISE_XOR_SCALAR_TENSOR: BitwiseXorScalarTensorFn, self_, other),
     ],
     bitwise_xor_scalar_tensor_boxed,
 );
@@ -1404,6 +1437,7 @@ pub static BITWISE_XOR_SCALAR: Operator<BitwiseXorScalarFn> = Operator::new(
             bitwise_xor_scalar_composite as BitwiseXorScalarFn,
         ),
         observed!(BITWISE_XOR_SCALAR: BitwiseXorScalarFn, [self_], self_, other),
+        boxing!(BITWISE_XOR_SCALAR: BitwiseXorScalarFn, self_, other),
     ],
     bitwise_xor_scalar_boxed,
 );
@@ -1439,6 +1473,7 @@ pub static BITWISE_XOR_SCALAR_OUT: Operator<BitwiseXorScalarOutFn> = Operator::n
             bitwise_xor_scalar_out_composite as BitwiseXorScalarOutFn,
         ),
         observed!(BITWISE_XOR_SCALAR_OUT: BitwiseXorScalarOutFn, [self_, out], self_, other, out),
+        boxing!(BITWISE_XOR_SCALAR_OUT: BitwiseXorScalarOutFn, self_, other, out),
     ],
     bitwise_xor_scalar_out_boxed,
 );
@@ -1481,6 +1516,7 @@ pub static BITWISE_XOR__SCALAR: Operator<BitwiseXorInPlaceScalarFn> = Operator::
             bitwise_xor__scalar_composite as BitwiseXorInPlaceScalarFn,
         ),
         observed!(BITWISE_XOR__SCALAR: BitwiseXorInPlaceScalarFn, [self_], self_, other),
+        boxing!(BITWISE_XOR__SCALAR: BitwiseXorInPlaceScalarFn, self_, other),
     ],
     bitwise_xor__scalar_boxed,
 );

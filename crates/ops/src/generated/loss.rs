@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::loss`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static MSE_LOSS: Operator<MseLossFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mse_loss_cpu as MseLossFn),
         Kernel::new(DispatchKey::Meta, mse_loss_meta as MseLossFn),
         observed!(MSE_LOSS: MseLossFn, [self_, target], self_, target, reduction),
+        boxing!(MSE_LOSS: MseLossFn, self_, target, reduction),
     ],
     mse_loss_boxed,
 );
@@ -66,6 +67,7 @@ pub static MSE_LOSS_OUT: Operator<MseLossOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mse_loss_out_cpu as MseLossOutFn),
         Kernel::new(DispatchKey::Meta, mse_loss_out_meta as MseLossOutFn),
         observed!(MSE_LOSS_OUT: MseLossOutFn, [self_, target, out], self_, target, reduction, out),
+        boxing!(MSE_LOSS_OUT: MseLossOutFn, self_, target, reduction, out),
     ],
     mse_loss_out_boxed,
 );
@@ -125,6 +127,7 @@ pub static MSE_LOSS_BACKWARD: Operator<MseLossBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mse_loss_backward_cpu as MseLossBackwardFn),
         Kernel::new(DispatchKey::Meta, mse_loss_backward_meta as MseLossBackwardFn),
         observed!(MSE_LOSS_BACKWARD: MseLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction),
+        boxing!(MSE_LOSS_BACKWARD: MseLossBackwardFn, grad_output, self_, target, reduction),
     ],
     mse_loss_backward_boxed,
 );
@@ -194,6 +197,7 @@ pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, l1_loss_composite as L1LossFn),
         observed!(L1_LOSS: L1LossFn, [self_, target], self_, target, reduction),
+        boxing!(L1_LOSS: L1LossFn, self_, target, reduction),
     ],
     l1_loss_boxed,
 );
@@ -232,6 +236,7 @@ pub static SMOOTH_L1_LOSS: Operator<SmoothL1LossFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_cpu as SmoothL1LossFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_meta as SmoothL1LossFn),
         observed!(SMOOTH_L1_LOSS: SmoothL1LossFn, [self_, target], self_, target, reduction, beta),
+        boxing!(SMOOTH_L1_LOSS: SmoothL1LossFn, self_, target, reduction, beta),
     ],
     smooth_l1_loss_boxed,
 );
@@ -290,6 +295,7 @@ pub static SMOOTH_L1_LOSS_OUT: Operator<SmoothL1LossOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_out_cpu as SmoothL1LossOutFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_out_meta as SmoothL1LossOutFn),
         observed!(SMOOTH_L1_LOSS_OUT: SmoothL1LossOutFn, [self_, target, out], self_, target, reduction, beta, out),
+        boxing!(SMOOTH_L1_LOSS_OUT: SmoothL1LossOutFn, self_, target, reduction, beta, out),
     ],
     smooth_l1_loss_out_boxed,
 );
@@ -363,6 +369,7 @@ pub static SMOOTH_L1_LOSS_BACKWARD: Operator<SmoothL1LossBackwardFn> = Operator:
         Kernel::new(DispatchKey::Cpu, smooth_l1_loss_backward_cpu as SmoothL1LossBackwardFn),
         Kernel::new(DispatchKey::Meta, smooth_l1_loss_backward_meta as SmoothL1LossBackwardFn),
         observed!(SMOOTH_L1_LOSS_BACKWARD: SmoothL1LossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, beta),
+        boxing!(SMOOTH_L1_LOSS_BACKWARD: SmoothL1LossBackwardFn, grad_output, self_, target, reduction, beta),
     ],
     smooth_l1_loss_backward_boxed,
 );
@@ -443,6 +450,7 @@ pub static HUBER_LOSS: Operator<HuberLossFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, huber_loss_cpu as HuberLossFn),
         Kernel::new(DispatchKey::Meta, huber_loss_meta as HuberLossFn),
         observed!(HUBER_LOSS: HuberLossFn, [self_, target], self_, target, reduction, delta),
+        boxing!(HUBER_LOSS: HuberLossFn, self_, target, reduction, delta),
     ],
     huber_loss_boxed,
 );
@@ -501,6 +509,7 @@ pub static HUBER_LOSS_OUT: Operator<HuberLossOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, huber_loss_out_cpu as HuberLossOutFn),
         Kernel::new(DispatchKey::Meta, huber_loss_out_meta as HuberLossOutFn),
         observed!(HUBER_LOSS_OUT: HuberLossOutFn, [self_, target, out], self_, target, reduction, delta, out),
+        boxing!(HUBER_LOSS_OUT: HuberLossOutFn, self_, target, reduction, delta, out),
     ],
     huber_loss_out_boxed,
 );
@@ -574,6 +583,7 @@ pub static HUBER_LOSS_BACKWARD: Operator<HuberLossBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, huber_loss_backward_cpu as HuberLossBackwardFn),
         Kernel::new(DispatchKey::Meta, huber_loss_backward_meta as HuberLossBackwardFn),
         observed!(HUBER_LOSS_BACKWARD: HuberLossBackwardFn, [grad_output, self_, target], grad_output, self_, target, reduction, delta),
+        boxing!(HUBER_LOSS_BACKWARD: HuberLossBackwardFn, grad_output, self_, target, reduction, delta),
     ],
     huber_loss_backward_boxed,
 );
@@ -654,6 +664,7 @@ pub static BINARY_CROSS_ENTROPY: Operator<BinaryCrossEntropyFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_cpu as BinaryCrossEntropyFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_meta as BinaryCrossEntropyFn),
         observed!(BINARY_CROSS_ENTROPY: BinaryCrossEntropyFn, [self_, target, weight], self_, target, weight, reduction),
+        boxing!(BINARY_CROSS_ENTROPY: BinaryCrossEntropyFn, self_, target, weight, reduction),
     ],
     binary_cross_entropy_boxed,
 );
@@ -733,6 +744,7 @@ pub static BINARY_CROSS_ENTROPY_OUT: Operator<BinaryCrossEntropyOutFn> = Operato
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_out_cpu as BinaryCrossEntropyOutFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_out_meta as BinaryCrossEntropyOutFn),
         observed!(BINARY_CROSS_ENTROPY_OUT: BinaryCrossEntropyOutFn, [self_, target, weight, out], self_, target, weight, reduction, out),
+        boxing!(BINARY_CROSS_ENTROPY_OUT: BinaryCrossEntropyOutFn, self_, target, weight, reduction, out),
     ],
     binary_cross_entropy_out_boxed,
 );
@@ -826,6 +838,7 @@ pub static BINARY_CROSS_ENTROPY_BACKWARD: Operator<BinaryCrossEntropyBackwardFn>
         Kernel::new(DispatchKey::Cpu, binary_cross_entropy_backward_cpu as BinaryCrossEntropyBackwardFn),
         Kernel::new(DispatchKey::Meta, binary_cross_entropy_backward_meta as BinaryCrossEntropyBackwardFn),
         observed!(BINARY_CROSS_ENTROPY_BACKWARD: BinaryCrossEntropyBackwardFn, [grad_output, self_, target, weight], grad_output, self_, target, weight, reduction),
+        boxing!(BINARY_CROSS_ENTROPY_BACKWARD: BinaryCrossEntropyBackwardFn, grad_output, self_, target, weight, reduction),
     ],
     binary_cross_entropy_backward_boxed,
 );
@@ -915,6 +928,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Operator<BinaryCrossEntropyWithLogi
             binary_cross_entropy_with_logits_meta as BinaryCrossEntropyWithLogitsFn,
         ),
         observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS: BinaryCrossEntropyWithLogitsFn, [self_, target, weight, pos_weight], self_, target, weight, pos_weight, reduction),
+        boxing!(BINARY_CROSS_ENTROPY_WITH_LOGITS: BinaryCrossEntropyWithLogitsFn, self_, target, weight, pos_weight, reduction),
     ],
     binary_cross_entropy_with_logits_boxed,
 );
@@ -1007,6 +1021,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: Operator<BinaryCrossEntropyWith
             binary_cross_entropy_with_logits_out_meta as BinaryCrossEntropyWithLogitsOutFn,
         ),
         observed!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: BinaryCrossEntropyWithLogitsOutFn, [self_, target, weight, pos_weight, out], self_, target, weight, pos_weight, reduction, out),
+        boxing!(BINARY_CROSS_ENTROPY_WITH_LOGITS_OUT: BinaryCrossEntropyWithLogitsOutFn, self_, target, weight, pos_weight, reduction, out),
     ],
     binary_cross_entropy_with_logits_out_boxed,
 );
@@ -1114,6 +1129,7 @@ pub static KL_DIV: Operator<KlDivFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, kl_div_cpu as KlDivFn),
         Kernel::new(DispatchKey::Meta, kl_div_meta as KlDivFn),
         observed!(KL_DIV: KlDivFn, [self_, target], self_, target, reduction, log_target),
+        boxing!(KL_DIV: KlDivFn, self_, target, reduction, log_target),
     ],
     kl_div_boxed,
 );
@@ -1172,6 +1188,7 @@ pub static KL_DIV_OUT: Operator<KlDivOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, kl_div_out_cpu as KlDivOutFn),
         Kernel::new(DispatchKey::Meta, kl_div_out_meta as KlDivOutFn),
         observed!(KL_DIV_OUT: KlDivOutFn, [self_, target, out], self_, target, reduction, log_target, out),
+        boxing!(KL_DIV_OUT: KlDivOutFn, self_, target, reduction, log_target, out),
     ],
     kl_div_out_boxed,
 );
@@ -1245,6 +1262,7 @@ pub static MULTI_MARGIN_LOSS: Operator<MultiMarginLossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, multi_margin_loss_composite as MultiMarginLossFn),
         observed!(MULTI_MARGIN_LOSS: MultiMarginLossFn, [self_, target, weight], self_, target, p, margin, weight, reduction),
+        boxing!(MULTI_MARGIN_LOSS: MultiMarginLossFn, self_, target, p, margin, weight, reduction),
     ],
     multi_margin_loss_boxed,
 );
@@ -1304,6 +1322,7 @@ pub static MULTI_MARGIN_LOSS_OUT: Operator<MultiMarginLossOutFn> = Operator::new
             multi_margin_loss_out_composite as MultiMarginLossOutFn,
         ),
         observed!(MULTI_MARGIN_LOSS_OUT: MultiMarginLossOutFn, [self_, target, weight, out], self_, target, p, margin, weight, reduction, out),
+        boxing!(MULTI_MARGIN_LOSS_OUT: MultiMarginLossOutFn, self_, target, p, margin, weight, reduction, out),
     ],
     multi_margin_loss_out_boxed,
 );
@@ -1367,6 +1386,7 @@ pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::
             multilabel_margin_loss_composite as MultilabelMarginLossFn,
         ),
         observed!(MULTILABEL_MARGIN_LOSS: MultilabelMarginLossFn, [self_, target], self_, target, reduction),
+        boxing!(MULTILABEL_MARGIN_LOSS: MultilabelMarginLossFn, self_, target, reduction),
     ],
     multilabel_margin_loss_boxed,
 );
@@ -1408,6 +1428,7 @@ pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Ope
             multilabel_margin_loss_out_composite as MultilabelMarginLossOutFn,
         ),
         observed!(MULTILABEL_MARGIN_LOSS_OUT: MultilabelMarginLossOutFn, [self_, target, out], self_, target, reduction, out),
+        boxing!(MULTILABEL_MARGIN_LOSS_OUT: MultilabelMarginLossOutFn, self_, target, reduction, out),
     ],
     multilabel_margin_loss_out_boxed,
 );
@@ -1463,6 +1484,7 @@ pub static MULTILABEL_MARGIN_LOSS_FORWARD: Operator<MultilabelMarginLossForwardF
             multilabel_margin_loss_forward_composite as MultilabelMarginLossForwardFn,
         ),
         observed!(MULTILABEL_MARGIN_LOSS_FORWARD: MultilabelMarginLossForwardFn, [self_, target], self_, target, reduction),
+        boxing!(MULTILABEL_MARGIN_LOSS_FORWARD: MultilabelMarginLossForwardFn, self_, target, reduction),
     ],
     multilabel_margin_loss_forward_boxed,
 );
@@ -1507,6 +1529,7 @@ pub static NLL_LOSS_FORWARD: Operator<NllLossForwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nll_loss_forward_cpu as NllLossForwardFn),
         Kernel::new(DispatchKey::Meta, nll_loss_forward_meta as NllLossForwardFn),
         observed!(NLL_LOSS_FORWARD: NllLossForwardFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+        boxing!(NLL_LOSS_FORWARD: NllLossForwardFn, self_, target, weight, reduction, ignore_index),
     ],
     nll_loss_forward_boxed,
 );
@@ -1591,6 +1614,7 @@ pub static NLL_LOSS_BACKWARD: Operator<NllLossBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nll_loss_backward_cpu as NllLossBackwardFn),
         Kernel::new(DispatchKey::Meta, nll_loss_backward_meta as NllLossBackwardFn),
         observed!(NLL_LOSS_BACKWARD: NllLossBackwardFn, [grad_output, self_, target, weight, total_weight], grad_output, self_, target, weight, reduction, ignore_index, total_weight),
+        boxing!(NLL_LOSS_BACKWARD: NllLossBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight),
     ],
     nll_loss_backward_boxed,
 );
@@ -1718,6 +1742,7 @@ pub static NLL_LOSS: Operator<NllLossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_composite as NllLossFn),
         observed!(NLL_LOSS: NllLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+        boxing!(NLL_LOSS: NllLossFn, self_, target, weight, reduction, ignore_index),
     ],
     nll_loss_boxed,
 );
@@ -1771,6 +1796,7 @@ pub static NLL_LOSS_OUT: Operator<NllLossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_out_composite as NllLossOutFn),
         observed!(NLL_LOSS_OUT: NllLossOutFn, [self_, target, weight, out], self_, target, weight, reduction, ignore_index, out),
+        boxing!(NLL_LOSS_OUT: NllLossOutFn, self_, target, weight, reduction, ignore_index, out),
     ],
     nll_loss_out_boxed,
 );
@@ -1828,6 +1854,7 @@ pub static NLL_LOSS_ND: Operator<NllLossNdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nll_loss_nd_composite as NllLossNdFn),
         observed!(NLL_LOSS_ND: NllLossNdFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+        boxing!(NLL_LOSS_ND: NllLossNdFn, self_, target, weight, reduction, ignore_index),
     ],
     nll_loss_nd_boxed,
 );
@@ -1888,6 +1915,7 @@ pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _cross_entropy_cpu as _CrossEntropyFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_meta as _CrossEntropyFn),
         observed!(_CROSS_ENTROPY: _CrossEntropyFn, [self_, target, weight], self_, target, weight, reduction, ignore_index),
+        boxing!(_CROSS_ENTROPY: _CrossEntropyFn, self_, target, weight, reduction, ignore_index),
     ],
     _cross_entropy_boxed,
 );
@@ -2001,6 +2029,7 @@ pub static _CROSS_ENTROPY_BACKWARD: Operator<_CrossEntropyBackwardFn> = Operator
         Kernel::new(DispatchKey::Cpu, _cross_entropy_backward_cpu as _CrossEntropyBackwardFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_backward_meta as _CrossEntropyBackwardFn),
         observed!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, [grad_output, self_, target, weight, total_weight, greatest, log_sum], grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum),
+        boxing!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum),
     ],
     _cross_entropy_backward_boxed,
 );
@@ -2155,6 +2184,7 @@ pub static CROSS_ENTROPY_LOSS: Operator<CrossEntropyLossFn> = Operator::new(
             cross_entropy_loss_composite as CrossEntropyLossFn,
         ),
         observed!(CROSS_ENTROPY_LOSS: CrossEntropyLossFn, [self_, target, weight], self_, target, weight, reduction, ignore_index, label_smoothing),
+        boxing!(CROSS_ENTROPY_LOSS: CrossEntropyLossFn, self_, target, weight, reduction, ignore_index, label_smoothing),
     ],
     cross_entropy_loss_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::mask`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static NONZERO: Operator<NonzeroFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nonzero_kernel as NonzeroFn),
         Kernel::new(DispatchKey::Meta, nonzero_kernel as NonzeroFn),
         observed!(NONZERO: NonzeroFn, [self_], self_),
+        boxing!(NONZERO: NonzeroFn, self_),
     ],
     nonzero_boxed,
 );
@@ -57,6 +58,7 @@ pub static NONZERO_OUT: Operator<NonzeroOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nonzero_out_kernel as NonzeroOutFn),
         Kernel::new(DispatchKey::Meta, nonzero_out_kernel as NonzeroOutFn),
         observed!(NONZERO_OUT: NonzeroOutFn, [self_, out], self_, out),
+        boxing!(NONZERO_OUT: NonzeroOutFn, self_, out),
     ],
     nonzero_out_boxed,
 );
@@ -93,6 +95,7 @@ pub static ARGWHERE: Operator<ArgwhereFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, argwhere_composite as ArgwhereFn),
         observed!(ARGWHERE: ArgwhereFn, [self_], self_),
+        boxing!(ARGWHERE: ArgwhereFn, self_),
     ],
     argwhere_boxed,
 );
@@ -125,6 +128,7 @@ pub static NONZERO_NUMPY: Operator<NonzeroNumpyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nonzero_numpy_composite as NonzeroNumpyFn),
         observed!(NONZERO_NUMPY: NonzeroNumpyFn, [self_], self_),
+        boxing!(NONZERO_NUMPY: NonzeroNumpyFn, self_),
     ],
     nonzero_numpy_boxed,
 );
@@ -158,6 +162,7 @@ pub static MASKED_SELECT: Operator<MaskedSelectFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, masked_select_cpu as MaskedSelectFn),
         Kernel::new(DispatchKey::Meta, masked_select_meta as MaskedSelectFn),
         observed!(MASKED_SELECT: MaskedSelectFn, [self_, mask], self_, mask),
+        boxing!(MASKED_SELECT: MaskedSelectFn, self_, mask),
     ],
     masked_select_boxed,
 );
@@ -202,6 +207,7 @@ pub static MASKED_SELECT_OUT: Operator<MaskedSelectOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, masked_select_out_cpu as MaskedSelectOutFn),
         Kernel::new(DispatchKey::Meta, masked_select_out_meta as MaskedSelectOutFn),
         observed!(MASKED_SELECT_OUT: MaskedSelectOutFn, [self_, mask, out], self_, mask, out),
+        boxing!(MASKED_SELECT_OUT: MaskedSelectOutFn, self_, mask, out),
     ],
     masked_select_out_boxed,
 );
@@ -251,6 +257,7 @@ pub static MASKED_SELECT_BACKWARD: Operator<MaskedSelectBackwardFn> = Operator::
             masked_select_backward_composite as MaskedSelectBackwardFn,
         ),
         observed!(MASKED_SELECT_BACKWARD: MaskedSelectBackwardFn, [grad, input, mask], grad, input, mask),
+        boxing!(MASKED_SELECT_BACKWARD: MaskedSelectBackwardFn, grad, input, mask),
     ],
     masked_select_backward_boxed,
 );
@@ -290,6 +297,7 @@ pub static MASKED_SCATTER_: Operator<MaskedScatterInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, masked_scatter__cpu as MaskedScatterInPlaceFn),
         Kernel::new(DispatchKey::Meta, masked_scatter__meta as MaskedScatterInPlaceFn),
         observed!(MASKED_SCATTER_: MaskedScatterInPlaceFn, [self_, mask, source], self_, mask, source),
+        boxing!(MASKED_SCATTER_: MaskedScatterInPlaceFn, self_, mask, source),
     ],
     masked_scatter__boxed,
 );
@@ -335,6 +343,7 @@ pub static MASKED_SCATTER: Operator<MaskedScatterFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, masked_scatter_cpu as MaskedScatterFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_meta as MaskedScatterFn),
         observed!(MASKED_SCATTER: MaskedScatterFn, [self_, mask, source], self_, mask, source),
+        boxing!(MASKED_SCATTER: MaskedScatterFn, self_, mask, source),
     ],
     masked_scatter_boxed,
 );
@@ -389,6 +398,7 @@ pub static MASKED_SCATTER_OUT: Operator<MaskedScatterOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, masked_scatter_out_cpu as MaskedScatterOutFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_out_meta as MaskedScatterOutFn),
         observed!(MASKED_SCATTER_OUT: MaskedScatterOutFn, [self_, mask, source, out], self_, mask, source, out),
+        boxing!(MASKED_SCATTER_OUT: MaskedScatterOutFn, self_, mask, source, out),
     ],
     masked_scatter_out_boxed,
 );
@@ -449,6 +459,7 @@ pub static MASKED_SCATTER_BACKWARD: Operator<MaskedScatterBackwardFn> = Operator
         Kernel::new(DispatchKey::Cpu, masked_scatter_backward_cpu as MaskedScatterBackwardFn),
         Kernel::new(DispatchKey::Meta, masked_scatter_backward_meta as MaskedScatterBackwardFn),
         observed!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, [grad_output, mask], grad_output, mask, sizes),
+        boxing!(MASKED_SCATTER_BACKWARD: MaskedScatterBackwardFn, grad_output, mask, sizes),
     ],
     masked_scatter_backward_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::matmul`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -21,6 +21,7 @@ pub static MM: Operator<MmFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mm_cpu as MmFn),
         Kernel::new(DispatchKey::Meta, mm_meta as MmFn),
         observed!(MM: MmFn, [self_, mat2], self_, mat2),
+        boxing!(MM: MmFn, self_, mat2),
     ],
     mm_boxed,
 );
@@ -66,6 +67,7 @@ pub static MM_OUT: Operator<MmOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mm_out_cpu as MmOutFn),
         Kernel::new(DispatchKey::Meta, mm_out_meta as MmOutFn),
         observed!(MM_OUT: MmOutFn, [self_, mat2, out], self_, mat2, out),
+        boxing!(MM_OUT: MmOutFn, self_, mat2, out),
     ],
     mm_out_boxed,
 );
@@ -112,6 +114,7 @@ pub static BMM: Operator<BmmFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bmm_cpu as BmmFn),
         Kernel::new(DispatchKey::Meta, bmm_meta as BmmFn),
         observed!(BMM: BmmFn, [self_, mat2], self_, mat2),
+        boxing!(BMM: BmmFn, self_, mat2),
     ],
     bmm_boxed,
 );
@@ -157,6 +160,7 @@ pub static BMM_OUT: Operator<BmmOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bmm_out_cpu as BmmOutFn),
         Kernel::new(DispatchKey::Meta, bmm_out_meta as BmmOutFn),
         observed!(BMM_OUT: BmmOutFn, [self_, mat2, out], self_, mat2, out),
+        boxing!(BMM_OUT: BmmOutFn, self_, mat2, out),
     ],
     bmm_out_boxed,
 );
@@ -203,6 +207,7 @@ pub static ADDMM: Operator<AddmmFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmm_cpu as AddmmFn),
         Kernel::new(DispatchKey::Meta, addmm_meta as AddmmFn),
         observed!(ADDMM: AddmmFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
+        boxing!(ADDMM: AddmmFn, self_, mat1, mat2, beta, alpha),
     ],
     addmm_boxed,
 );
@@ -269,6 +274,7 @@ pub static ADDMM_: Operator<AddmmInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmm__cpu as AddmmInPlaceFn),
         Kernel::new(DispatchKey::Meta, addmm__meta as AddmmInPlaceFn),
         observed!(ADDMM_: AddmmInPlaceFn, [self_, mat1, mat2], self_, mat1, mat2, beta, alpha),
+        boxing!(ADDMM_: AddmmInPlaceFn, self_, mat1, mat2, beta, alpha),
     ],
     addmm__boxed,
 );
@@ -336,6 +342,7 @@ pub static ADDMM_OUT: Operator<AddmmOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmm_out_cpu as AddmmOutFn),
         Kernel::new(DispatchKey::Meta, addmm_out_meta as AddmmOutFn),
         observed!(ADDMM_OUT: AddmmOutFn, [self_, mat1, mat2, out], self_, mat1, mat2, beta, alpha, out),
+        boxing!(ADDMM_OUT: AddmmOutFn, self_, mat1, mat2, beta, alpha, out),
     ],
     addmm_out_boxed,
 );
@@ -414,6 +421,7 @@ pub static BADDBMM: Operator<BaddbmmFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, baddbmm_cpu as BaddbmmFn),
         Kernel::new(DispatchKey::Meta, baddbmm_meta as BaddbmmFn),
         observed!(BADDBMM: BaddbmmFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+        boxing!(BADDBMM: BaddbmmFn, self_, batch1, batch2, beta, alpha),
     ],
     baddbmm_boxed,
 );
@@ -486,6 +494,7 @@ pub static BADDBMM_: Operator<BaddbmmInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, baddbmm__cpu as BaddbmmInPlaceFn),
         Kernel::new(DispatchKey::Meta, baddbmm__meta as BaddbmmInPlaceFn),
         observed!(BADDBMM_: BaddbmmInPlaceFn, [self_, batch1, batch2], self_, batch1, batch2, beta, alpha),
+        boxing!(BADDBMM_: BaddbmmInPlaceFn, self_, batch1, batch2, beta, alpha),
     ],
     baddbmm__boxed,
 );
@@ -553,6 +562,7 @@ pub static BADDBMM_OUT: Operator<BaddbmmOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, baddbmm_out_cpu as BaddbmmOutFn),
         Kernel::new(DispatchKey::Meta, baddbmm_out_meta as BaddbmmOutFn),
         observed!(BADDBMM_OUT: BaddbmmOutFn, [self_, batch1, batch2, out], self_, batch1, batch2, beta, alpha, out),
+        boxing!(BADDBMM_OUT: BaddbmmOutFn, self_, batch1, batch2, beta, alpha, out),
     ],
     baddbmm_out_boxed,
 );
@@ -639,6 +649,7 @@ pub static MV: Operator<MvFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mv_cpu as MvFn),
         Kernel::new(DispatchKey::Meta, mv_meta as MvFn),
         observed!(MV: MvFn, [self_, vec], self_, vec),
+        boxing!(MV: MvFn, self_, vec),
     ],
     mv_boxed,
 );
@@ -684,6 +695,7 @@ pub static MV_OUT: Operator<MvOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mv_out_cpu as MvOutFn),
         Kernel::new(DispatchKey::Meta, mv_out_meta as MvOutFn),
         observed!(MV_OUT: MvOutFn, [self_, vec, out], self_, vec, out),
+        boxing!(MV_OUT: MvOutFn, self_, vec, out),
     ],
     mv_out_boxed,
 );
@@ -730,6 +742,7 @@ pub static ADDMV: Operator<AddmvFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmv_cpu as AddmvFn),
         Kernel::new(DispatchKey::Meta, addmv_meta as AddmvFn),
         observed!(ADDMV: AddmvFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
+        boxing!(ADDMV: AddmvFn, self_, mat, vec, beta, alpha),
     ],
     addmv_boxed,
 );
@@ -796,6 +809,7 @@ pub static ADDMV_: Operator<AddmvInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmv__cpu as AddmvInPlaceFn),
         Kernel::new(DispatchKey::Meta, addmv__meta as AddmvInPlaceFn),
         observed!(ADDMV_: AddmvInPlaceFn, [self_, mat, vec], self_, mat, vec, beta, alpha),
+        boxing!(ADDMV_: AddmvInPlaceFn, self_, mat, vec, beta, alpha),
     ],
     addmv__boxed,
 );
@@ -863,6 +877,7 @@ pub static ADDMV_OUT: Operator<AddmvOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addmv_out_cpu as AddmvOutFn),
         Kernel::new(DispatchKey::Meta, addmv_out_meta as AddmvOutFn),
         observed!(ADDMV_OUT: AddmvOutFn, [self_, mat, vec, out], self_, mat, vec, beta, alpha, out),
+        boxing!(ADDMV_OUT: AddmvOutFn, self_, mat, vec, beta, alpha, out),
     ],
     addmv_out_boxed,
 );
@@ -940,6 +955,7 @@ pub static DOT: Operator<DotFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, dot_cpu as DotFn),
         Kernel::new(DispatchKey::Meta, dot_meta as DotFn),
         observed!(DOT: DotFn, [self_, tensor], self_, tensor),
+        boxing!(DOT: DotFn, self_, tensor),
     ],
     dot_boxed,
 );
@@ -985,6 +1001,7 @@ pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, dot_out_cpu as DotOutFn),
         Kernel::new(DispatchKey::Meta, dot_out_meta as DotOutFn),
         observed!(DOT_OUT: DotOutFn, [self_, tensor, out], self_, tensor, out),
+        boxing!(DOT_OUT: DotOutFn, self_, tensor, out),
     ],
     dot_out_boxed,
 );
@@ -1031,6 +1048,7 @@ pub static VDOT: Operator<VdotFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, vdot_cpu as VdotFn),
         Kernel::new(DispatchKey::Meta, vdot_meta as VdotFn),
         observed!(VDOT: VdotFn, [self_, other], self_, other),
+        boxing!(VDOT: VdotFn, self_, other),
     ],
     vdot_boxed,
 );
@@ -1076,6 +1094,7 @@ pub static VDOT_OUT: Operator<VdotOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, vdot_out_cpu as VdotOutFn),
         Kernel::new(DispatchKey::Meta, vdot_out_meta as VdotOutFn),
         observed!(VDOT_OUT: VdotOutFn, [self_, other, out], self_, other, out),
+        boxing!(VDOT_OUT: VdotOutFn, self_, other, out),
     ],
     vdot_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::matrix_norms`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -23,6 +23,7 @@ pub static LINALG_MATRIX_NORM: Operator<LinalgMatrixNormFn> = Operator::new(
             linalg_matrix_norm_composite as LinalgMatrixNormFn,
         ),
         observed!(LINALG_MATRIX_NORM: LinalgMatrixNormFn, [self_], self_, ord, dim, keepdim, dtype),
+        boxing!(LINALG_MATRIX_NORM: LinalgMatrixNormFn, self_, ord, dim, keepdim, dtype),
     ],
     linalg_matrix_norm_boxed,
 );
@@ -79,6 +80,7 @@ pub static LINALG_MATRIX_NORM_OUT: Operator<LinalgMatrixNormOutFn> = Operator::n
             linalg_matrix_norm_out_composite as LinalgMatrixNormOutFn,
         ),
         observed!(LINALG_MATRIX_NORM_OUT: LinalgMatrixNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+        boxing!(LINALG_MATRIX_NORM_OUT: LinalgMatrixNormOutFn, self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_matrix_norm_out_boxed,
 );
@@ -139,6 +141,7 @@ pub static LINALG_MATRIX_NORM_STR_ORD: Operator<LinalgMatrixNormStrOrdFn> = Oper
             linalg_matrix_norm_str_ord_composite as LinalgMatrixNormStrOrdFn,
         ),
         observed!(LINALG_MATRIX_NORM_STR_ORD: LinalgMatrixNormStrOrdFn, [self_], self_, ord, dim, keepdim, dtype),
+        boxing!(LINALG_MATRIX_NORM_STR_ORD: LinalgMatrixNormStrOrdFn, self_, ord, dim, keepdim, dtype),
     ],
     linalg_matrix_norm_str_ord_boxed,
 );
@@ -195,6 +198,7 @@ pub static LINALG_MATRIX_NORM_STR_ORD_OUT: Operator<LinalgMatrixNormStrOrdOutFn>
             linalg_matrix_norm_str_ord_out_composite as LinalgMatrixNormStrOrdOutFn,
         ),
         observed!(LINALG_MATRIX_NORM_STR_ORD_OUT: LinalgMatrixNormStrOrdOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+        boxing!(LINALG_MATRIX_NORM_STR_ORD_OUT: LinalgMatrixNormStrOrdOutFn, self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_matrix_norm_str_ord_out_boxed,
 );
@@ -252,6 +256,7 @@ pub static LINALG_NORM: Operator<LinalgNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_composite as LinalgNormFn),
         observed!(LINALG_NORM: LinalgNormFn, [self_], self_, ord, dim, keepdim, dtype),
+        boxing!(LINALG_NORM: LinalgNormFn, self_, ord, dim, keepdim, dtype),
     ],
     linalg_norm_boxed,
 );
@@ -312,6 +317,7 @@ pub static LINALG_NORM_OUT: Operator<LinalgNormOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_norm_out_composite as LinalgNormOutFn),
         observed!(LINALG_NORM_OUT: LinalgNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+        boxing!(LINALG_NORM_OUT: LinalgNormOutFn, self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_norm_out_boxed,
 );
@@ -372,6 +378,7 @@ pub static LINALG_NORM_ORD_STR: Operator<LinalgNormOrdStrFn> = Operator::new(
             linalg_norm_ord_str_composite as LinalgNormOrdStrFn,
         ),
         observed!(LINALG_NORM_ORD_STR: LinalgNormOrdStrFn, [self_], self_, ord, dim, keepdim, dtype),
+        boxing!(LINALG_NORM_ORD_STR: LinalgNormOrdStrFn, self_, ord, dim, keepdim, dtype),
     ],
     linalg_norm_ord_str_boxed,
 );
@@ -428,6 +435,7 @@ pub static LINALG_NORM_ORD_STR_OUT: Operator<LinalgNormOrdStrOutFn> = Operator::
             linalg_norm_ord_str_out_composite as LinalgNormOrdStrOutFn,
         ),
         observed!(LINALG_NORM_ORD_STR_OUT: LinalgNormOrdStrOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+        boxing!(LINALG_NORM_ORD_STR_OUT: LinalgNormOrdStrOutFn, self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_norm_ord_str_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::normalization`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static LAYER_NORM: Operator<LayerNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, layer_norm_composite as LayerNormFn),
         observed!(LAYER_NORM: LayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps, cudnn_enable),
+        boxing!(LAYER_NORM: LayerNormFn, input, normalized_shape, weight, bias, eps, cudnn_enable),
     ],
     layer_norm_boxed,
 );
@@ -84,6 +85,7 @@ pub static NATIVE_LAYER_NORM: Operator<NativeLayerNormFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, native_layer_norm_cpu as NativeLayerNormFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_meta as NativeLayerNormFn),
         observed!(NATIVE_LAYER_NORM: NativeLayerNormFn, [input, weight, bias], input, normalized_shape, weight, bias, eps),
+        boxing!(NATIVE_LAYER_NORM: NativeLayerNormFn, input, normalized_shape, weight, bias, eps),
     ],
     native_layer_norm_boxed,
 );
@@ -182,6 +184,7 @@ pub static NATIVE_LAYER_NORM_OUT: Operator<NativeLayerNormOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, native_layer_norm_out_cpu as NativeLayerNormOutFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_out_meta as NativeLayerNormOutFn),
         observed!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, [input, weight, bias, out0, out1, out2], input, normalized_shape, weight, bias, eps, out0, out1, out2),
+        boxing!(NATIVE_LAYER_NORM_OUT: NativeLayerNormOutFn, input, normalized_shape, weight, bias, eps, out0, out1, out2),
     ],
     native_layer_norm_out_boxed,
 );
@@ -309,6 +312,7 @@ pub static NATIVE_LAYER_NORM_BACKWARD: Operator<NativeLayerNormBackwardFn> = Ope
         Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_cpu as NativeLayerNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_backward_meta as NativeLayerNormBackwardFn),
         observed!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, [grad_out, input, mean, rstd, weight, bias], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
+        boxing!(NATIVE_LAYER_NORM_BACKWARD: NativeLayerNormBackwardFn, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask),
     ],
     native_layer_norm_backward_boxed,
 );
@@ -465,6 +469,7 @@ pub static NATIVE_LAYER_NORM_BACKWARD_OUT: Operator<NativeLayerNormBackwardOutFn
         Kernel::new(DispatchKey::Cpu, native_layer_norm_backward_out_cpu as NativeLayerNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_layer_norm_backward_out_meta as NativeLayerNormBackwardOutFn),
         observed!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, [grad_out, input, mean, rstd, weight, bias, out0, out1, out2], grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
+        boxing!(NATIVE_LAYER_NORM_BACKWARD_OUT: NativeLayerNormBackwardOutFn, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, out0, out1, out2),
     ],
     native_layer_norm_backward_out_boxed,
 );
@@ -635,6 +640,7 @@ pub static GROUP_NORM: Operator<GroupNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, group_norm_composite as GroupNormFn),
         observed!(GROUP_NORM: GroupNormFn, [input, weight, bias], input, num_groups, weight, bias, eps, cudnn_enabled),
+        boxing!(GROUP_NORM: GroupNormFn, input, num_groups, weight, bias, eps, cudnn_enabled),
     ],
     group_norm_boxed,
 );
@@ -701,6 +707,7 @@ pub static NATIVE_GROUP_NORM: Operator<NativeGroupNormFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, native_group_norm_cpu as NativeGroupNormFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_meta as NativeGroupNormFn),
         observed!(NATIVE_GROUP_NORM: NativeGroupNormFn, [input, weight, bias], input, weight, bias, N, C, HxW, group, eps),
+        boxing!(NATIVE_GROUP_NORM: NativeGroupNormFn, input, weight, bias, N, C, HxW, group, eps),
     ],
     native_group_norm_boxed,
 );
@@ -820,6 +827,7 @@ pub static NATIVE_GROUP_NORM_OUT: Operator<NativeGroupNormOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, native_group_norm_out_cpu as NativeGroupNormOutFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_out_meta as NativeGroupNormOutFn),
         observed!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
+        boxing!(NATIVE_GROUP_NORM_OUT: NativeGroupNormOutFn, input, weight, bias, N, C, HxW, group, eps, out0, out1, out2),
     ],
     native_group_norm_out_boxed,
 );
@@ -967,6 +975,7 @@ pub static NATIVE_GROUP_NORM_BACKWARD: Operator<NativeGroupNormBackwardFn> = Ope
         Kernel::new(DispatchKey::Cpu, native_group_norm_backward_cpu as NativeGroupNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_backward_meta as NativeGroupNormBackwardFn),
         observed!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, [grad_out, input, mean, rstd, weight], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
+        boxing!(NATIVE_GROUP_NORM_BACKWARD: NativeGroupNormBackwardFn, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask),
     ],
     native_group_norm_backward_boxed,
 );
@@ -1133,6 +1142,7 @@ pub static NATIVE_GROUP_NORM_BACKWARD_OUT: Operator<NativeGroupNormBackwardOutFn
         Kernel::new(DispatchKey::Cpu, native_group_norm_backward_out_cpu as NativeGroupNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_group_norm_backward_out_meta as NativeGroupNormBackwardOutFn),
         observed!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, [grad_out, input, mean, rstd, weight, out0, out1, out2], grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
+        boxing!(NATIVE_GROUP_NORM_BACKWARD_OUT: NativeGroupNormBackwardOutFn, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, out0, out1, out2),
     ],
     native_group_norm_backward_out_boxed,
 );
@@ -1322,6 +1332,7 @@ pub static BATCH_NORM: Operator<BatchNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, batch_norm_composite as BatchNormFn),
         observed!(BATCH_NORM: BatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
+        boxing!(BATCH_NORM: BatchNormFn, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled),
     ],
     batch_norm_boxed,
 );
@@ -1409,6 +1420,7 @@ pub static NATIVE_BATCH_NORM: Operator<NativeBatchNormFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, native_batch_norm_cpu as NativeBatchNormFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_meta as NativeBatchNormFn),
         observed!(NATIVE_BATCH_NORM: NativeBatchNormFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
+        boxing!(NATIVE_BATCH_NORM: NativeBatchNormFn, input, weight, bias, running_mean, running_var, training, momentum, eps),
     ],
     native_batch_norm_boxed,
 );
@@ -1564,6 +1576,7 @@ pub static NATIVE_BATCH_NORM_OUT: Operator<NativeBatchNormOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, native_batch_norm_out_cpu as NativeBatchNormOutFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_out_meta as NativeBatchNormOutFn),
         observed!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
+        boxing!(NATIVE_BATCH_NORM_OUT: NativeBatchNormOutFn, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
     ],
     native_batch_norm_out_boxed,
 );
@@ -1745,6 +1758,7 @@ pub static NATIVE_BATCH_NORM_BACKWARD: Operator<NativeBatchNormBackwardFn> = Ope
         Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_cpu as NativeBatchNormBackwardFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_backward_meta as NativeBatchNormBackwardFn),
         observed!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
+        boxing!(NATIVE_BATCH_NORM_BACKWARD: NativeBatchNormBackwardFn, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask),
     ],
     native_batch_norm_backward_boxed,
 );
@@ -1941,6 +1955,7 @@ pub static NATIVE_BATCH_NORM_BACKWARD_OUT: Operator<NativeBatchNormBackwardOutFn
         Kernel::new(DispatchKey::Cpu, native_batch_norm_backward_out_cpu as NativeBatchNormBackwardOutFn),
         Kernel::new(DispatchKey::Meta, native_batch_norm_backward_out_meta as NativeBatchNormBackwardOutFn),
         observed!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, [grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, out0, out1, out2], grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
+        boxing!(NATIVE_BATCH_NORM_BACKWARD_OUT: NativeBatchNormBackwardOutFn, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, out0, out1, out2),
     ],
     native_batch_norm_backward_out_boxed,
 );
@@ -2160,6 +2175,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT: Operator<_NativeBatchNormLegitFn> = Operato
             _native_batch_norm_legit_composite as _NativeBatchNormLegitFn,
         ),
         observed!(_NATIVE_BATCH_NORM_LEGIT: _NativeBatchNormLegitFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, training, momentum, eps),
+        boxing!(_NATIVE_BATCH_NORM_LEGIT: _NativeBatchNormLegitFn, input, weight, bias, running_mean, running_var, training, momentum, eps),
     ],
     _native_batch_norm_legit_boxed,
 );
@@ -2248,6 +2264,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_OUT: Operator<_NativeBatchNormLegitOutFn> = 
             _native_batch_norm_legit_out_composite as _NativeBatchNormLegitOutFn,
         ),
         observed!(_NATIVE_BATCH_NORM_LEGIT_OUT: _NativeBatchNormLegitOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
+        boxing!(_NATIVE_BATCH_NORM_LEGIT_OUT: _NativeBatchNormLegitOutFn, input, weight, bias, running_mean, running_var, training, momentum, eps, out0, out1, out2),
     ],
     _native_batch_norm_legit_out_boxed,
 );
@@ -2348,6 +2365,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS: Operator<_NativeBatchNormLegitNoSt
             _native_batch_norm_legit_no_stats_composite as _NativeBatchNormLegitNoStatsFn,
         ),
         observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS: _NativeBatchNormLegitNoStatsFn, [input, weight, bias], input, weight, bias, training, momentum, eps),
+        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS: _NativeBatchNormLegitNoStatsFn, input, weight, bias, training, momentum, eps),
     ],
     _native_batch_norm_legit_no_stats_boxed,
 );
@@ -2418,6 +2436,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: Operator<_NativeBatchNormLegit
             _native_batch_norm_legit_no_stats_out_composite as _NativeBatchNormLegitNoStatsOutFn,
         ),
         observed!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: _NativeBatchNormLegitNoStatsOutFn, [input, weight, bias, out0, out1, out2], input, weight, bias, training, momentum, eps, out0, out1, out2),
+        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_STATS_OUT: _NativeBatchNormLegitNoStatsOutFn, input, weight, bias, training, momentum, eps, out0, out1, out2),
     ],
     _native_batch_norm_legit_no_stats_out_boxed,
 );
@@ -2504,6 +2523,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Operator<_NativeBatchNormLegitN
             _native_batch_norm_legit_no_training_composite as _NativeBatchNormLegitNoTrainingFn,
         ),
         observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: _NativeBatchNormLegitNoTrainingFn, [input, weight, bias, running_mean, running_var], input, weight, bias, running_mean, running_var, momentum, eps),
+        boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: _NativeBatchNormLegitNoTrainingFn, input, weight, bias, running_mean, running_var, momentum, eps),
     ],
     _native_batch_norm_legit_no_training_boxed,
 );
@@ -2588,6 +2608,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: Operator<_NativeBatchNormLe
                 _native_batch_norm_legit_no_training_out_composite as _NativeBatchNormLegitNoTrainingOutFn,
             ),
             observed!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: _NativeBatchNormLegitNoTrainingOutFn, [input, weight, bias, running_mean, running_var, out0, out1, out2], input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2),
+            boxing!(_NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: _NativeBatchNormLegitNoTrainingOutFn, input, weight, bias, running_mean, running_var, momentum, eps, out0, out1, out2),
         ],
         _native_batch_norm_legit_no_training_out_boxed,
     );
@@ -2673,6 +2694,7 @@ pub static RMS_NORM: Operator<RmsNormFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, rms_norm_composite as RmsNormFn),
         observed!(RMS_NORM: RmsNormFn, [input, weight], input, normalized_shape, weight, eps),
+        boxing!(RMS_NORM: RmsNormFn, input, normalized_shape, weight, eps),
     ],
     rms_norm_boxed,
 );
@@ -2724,6 +2746,7 @@ pub static _FUSED_RMS_NORM: Operator<_FusedRmsNormFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _fused_rms_norm_cpu as _FusedRmsNormFn),
         Kernel::new(DispatchKey::Meta, _fused_rms_norm_meta as _FusedRmsNormFn),
         observed!(_FUSED_RMS_NORM: _FusedRmsNormFn, [input, weight], input, normalized_shape, weight, eps),
+        boxing!(_FUSED_RMS_NORM: _FusedRmsNormFn, input, normalized_shape, weight, eps),
     ],
     _fused_rms_norm_boxed,
 );
@@ -2811,6 +2834,7 @@ pub static _FUSED_RMS_NORM_BACKWARD: Operator<_FusedRmsNormBackwardFn> = Operato
         Kernel::new(DispatchKey::Cpu, _fused_rms_norm_backward_cpu as _FusedRmsNormBackwardFn),
         Kernel::new(DispatchKey::Meta, _fused_rms_norm_backward_meta as _FusedRmsNormBackwardFn),
         observed!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, [grad_out, input, rstd, weight], grad_out, input, normalized_shape, rstd, weight, output_mask),
+        boxing!(_FUSED_RMS_NORM_BACKWARD: _FusedRmsNormBackwardFn, grad_out, input, normalized_shape, rstd, weight, output_mask),
     ],
     _fused_rms_norm_backward_boxed,
 );

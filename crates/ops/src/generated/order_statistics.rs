@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::order_statistics`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static CUMMAX: Operator<CummaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cummax_cpu as CummaxFn),
         Kernel::new(DispatchKey::Meta, cummax_meta as CummaxFn),
         observed!(CUMMAX: CummaxFn, [self_], self_, dim),
+        boxing!(CUMMAX: CummaxFn, self_, dim),
     ],
     cummax_boxed,
 );
@@ -66,6 +67,7 @@ pub static CUMMAX_OUT: Operator<CummaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cummax_out_cpu as CummaxOutFn),
         Kernel::new(DispatchKey::Meta, cummax_out_meta as CummaxOutFn),
         observed!(CUMMAX_OUT: CummaxOutFn, [self_, values, indices], self_, dim, values, indices),
+        boxing!(CUMMAX_OUT: CummaxOutFn, self_, dim, values, indices),
     ],
     cummax_out_boxed,
 );
@@ -129,6 +131,7 @@ pub static CUMMIN: Operator<CumminFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cummin_cpu as CumminFn),
         Kernel::new(DispatchKey::Meta, cummin_meta as CumminFn),
         observed!(CUMMIN: CumminFn, [self_], self_, dim),
+        boxing!(CUMMIN: CumminFn, self_, dim),
     ],
     cummin_boxed,
 );
@@ -174,6 +177,7 @@ pub static CUMMIN_OUT: Operator<CumminOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cummin_out_cpu as CumminOutFn),
         Kernel::new(DispatchKey::Meta, cummin_out_meta as CumminOutFn),
         observed!(CUMMIN_OUT: CumminOutFn, [self_, values, indices], self_, dim, values, indices),
+        boxing!(CUMMIN_OUT: CumminOutFn, self_, dim, values, indices),
     ],
     cummin_out_boxed,
 );
@@ -237,6 +241,7 @@ pub static KTHVALUE: Operator<KthvalueFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, kthvalue_cpu as KthvalueFn),
         Kernel::new(DispatchKey::Meta, kthvalue_meta as KthvalueFn),
         observed!(KTHVALUE: KthvalueFn, [self_], self_, k, dim, keepdim),
+        boxing!(KTHVALUE: KthvalueFn, self_, k, dim, keepdim),
     ],
     kthvalue_boxed,
 );
@@ -295,6 +300,7 @@ pub static KTHVALUE_VALUES: Operator<KthvalueValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, kthvalue_values_cpu as KthvalueValuesFn),
         Kernel::new(DispatchKey::Meta, kthvalue_values_meta as KthvalueValuesFn),
         observed!(KTHVALUE_VALUES: KthvalueValuesFn, [self_, values, indices], self_, k, dim, keepdim, values, indices),
+        boxing!(KTHVALUE_VALUES: KthvalueValuesFn, self_, k, dim, keepdim, values, indices),
     ],
     kthvalue_values_boxed,
 );
@@ -376,6 +382,7 @@ pub static MEDIAN: Operator<MedianFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, median_kernel as MedianFn),
         Kernel::new(DispatchKey::Meta, median_kernel as MedianFn),
         observed!(MEDIAN: MedianFn, [self_], self_),
+        boxing!(MEDIAN: MedianFn, self_),
     ],
     median_boxed,
 );
@@ -412,6 +419,7 @@ pub static MEDIAN_OUT: Operator<MedianOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, median_out_kernel as MedianOutFn),
         Kernel::new(DispatchKey::Meta, median_out_kernel as MedianOutFn),
         observed!(MEDIAN_OUT: MedianOutFn, [self_, out], self_, out),
+        boxing!(MEDIAN_OUT: MedianOutFn, self_, out),
     ],
     median_out_boxed,
 );
@@ -449,6 +457,7 @@ pub static MEDIAN_DIM: Operator<MedianDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, median_dim_cpu as MedianDimFn),
         Kernel::new(DispatchKey::Meta, median_dim_meta as MedianDimFn),
         observed!(MEDIAN_DIM: MedianDimFn, [self_], self_, dim, keepdim),
+        boxing!(MEDIAN_DIM: MedianDimFn, self_, dim, keepdim),
     ],
     median_dim_boxed,
 );
@@ -504,6 +513,7 @@ pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, median_dim_values_cpu as MedianDimValuesFn),
         Kernel::new(DispatchKey::Meta, median_dim_values_meta as MedianDimValuesFn),
         observed!(MEDIAN_DIM_VALUES: MedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
+        boxing!(MEDIAN_DIM_VALUES: MedianDimValuesFn, self_, dim, keepdim, values, indices),
     ],
     median_dim_values_boxed,
 );
@@ -581,6 +591,7 @@ pub static NANMEDIAN: Operator<NanmedianFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nanmedian_kernel as NanmedianFn),
         Kernel::new(DispatchKey::Meta, nanmedian_kernel as NanmedianFn),
         observed!(NANMEDIAN: NanmedianFn, [self_], self_),
+        boxing!(NANMEDIAN: NanmedianFn, self_),
     ],
     nanmedian_boxed,
 );
@@ -617,6 +628,7 @@ pub static NANMEDIAN_OUT: Operator<NanmedianOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nanmedian_out_kernel as NanmedianOutFn),
         Kernel::new(DispatchKey::Meta, nanmedian_out_kernel as NanmedianOutFn),
         observed!(NANMEDIAN_OUT: NanmedianOutFn, [self_, out], self_, out),
+        boxing!(NANMEDIAN_OUT: NanmedianOutFn, self_, out),
     ],
     nanmedian_out_boxed,
 );
@@ -654,6 +666,7 @@ pub static NANMEDIAN_DIM: Operator<NanmedianDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nanmedian_dim_cpu as NanmedianDimFn),
         Kernel::new(DispatchKey::Meta, nanmedian_dim_meta as NanmedianDimFn),
         observed!(NANMEDIAN_DIM: NanmedianDimFn, [self_], self_, dim, keepdim),
+        boxing!(NANMEDIAN_DIM: NanmedianDimFn, self_, dim, keepdim),
     ],
     nanmedian_dim_boxed,
 );
@@ -709,6 +722,7 @@ pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nanmedian_dim_values_cpu as NanmedianDimValuesFn),
         Kernel::new(DispatchKey::Meta, nanmedian_dim_values_meta as NanmedianDimValuesFn),
         observed!(NANMEDIAN_DIM_VALUES: NanmedianDimValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
+        boxing!(NANMEDIAN_DIM_VALUES: NanmedianDimValuesFn, self_, dim, keepdim, values, indices),
     ],
     nanmedian_dim_values_boxed,
 );
@@ -787,6 +801,7 @@ pub static MODE: Operator<ModeFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mode_cpu as ModeFn),
         Kernel::new(DispatchKey::Meta, mode_meta as ModeFn),
         observed!(MODE: ModeFn, [self_], self_, dim, keepdim),
+        boxing!(MODE: ModeFn, self_, dim, keepdim),
     ],
     mode_boxed,
 );
@@ -832,6 +847,7 @@ pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mode_values_cpu as ModeValuesFn),
         Kernel::new(DispatchKey::Meta, mode_values_meta as ModeValuesFn),
         observed!(MODE_VALUES: ModeValuesFn, [self_, values, indices], self_, dim, keepdim, values, indices),
+        boxing!(MODE_VALUES: ModeValuesFn, self_, dim, keepdim, values, indices),
     ],
     mode_values_boxed,
 );
@@ -902,6 +918,7 @@ pub static QUANTILE: Operator<QuantileFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_composite as QuantileFn),
         observed!(QUANTILE: QuantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
+        boxing!(QUANTILE: QuantileFn, self_, q, dim, keepdim, interpolation),
     ],
     quantile_boxed,
 );
@@ -954,6 +971,7 @@ pub static QUANTILE_OUT: Operator<QuantileOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_out_composite as QuantileOutFn),
         observed!(QUANTILE_OUT: QuantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
+        boxing!(QUANTILE_OUT: QuantileOutFn, self_, q, dim, keepdim, interpolation, out),
     ],
     quantile_out_boxed,
 );
@@ -1010,6 +1028,7 @@ pub static QUANTILE_SCALAR: Operator<QuantileScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, quantile_scalar_composite as QuantileScalarFn),
         observed!(QUANTILE_SCALAR: QuantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
+        boxing!(QUANTILE_SCALAR: QuantileScalarFn, self_, q, dim, keepdim, interpolation),
     ],
     quantile_scalar_boxed,
 );
@@ -1066,6 +1085,7 @@ pub static QUANTILE_SCALAR_OUT: Operator<QuantileScalarOutFn> = Operator::new(
             quantile_scalar_out_composite as QuantileScalarOutFn,
         ),
         observed!(QUANTILE_SCALAR_OUT: QuantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
+        boxing!(QUANTILE_SCALAR_OUT: QuantileScalarOutFn, self_, q, dim, keepdim, interpolation, out),
     ],
     quantile_scalar_out_boxed,
 );
@@ -1122,6 +1142,7 @@ pub static NANQUANTILE: Operator<NanquantileFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_composite as NanquantileFn),
         observed!(NANQUANTILE: NanquantileFn, [self_, q], self_, q, dim, keepdim, interpolation),
+        boxing!(NANQUANTILE: NanquantileFn, self_, q, dim, keepdim, interpolation),
     ],
     nanquantile_boxed,
 );
@@ -1175,6 +1196,7 @@ pub static NANQUANTILE_OUT: Operator<NanquantileOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nanquantile_out_composite as NanquantileOutFn),
         observed!(NANQUANTILE_OUT: NanquantileOutFn, [self_, q, out], self_, q, dim, keepdim, interpolation, out),
+        boxing!(NANQUANTILE_OUT: NanquantileOutFn, self_, q, dim, keepdim, interpolation, out),
     ],
     nanquantile_out_boxed,
 );
@@ -1234,6 +1256,7 @@ pub static NANQUANTILE_SCALAR: Operator<NanquantileScalarFn> = Operator::new(
             nanquantile_scalar_composite as NanquantileScalarFn,
         ),
         observed!(NANQUANTILE_SCALAR: NanquantileScalarFn, [self_], self_, q, dim, keepdim, interpolation),
+        boxing!(NANQUANTILE_SCALAR: NanquantileScalarFn, self_, q, dim, keepdim, interpolation),
     ],
     nanquantile_scalar_boxed,
 );
@@ -1290,6 +1313,7 @@ pub static NANQUANTILE_SCALAR_OUT: Operator<NanquantileScalarOutFn> = Operator::
             nanquantile_scalar_out_composite as NanquantileScalarOutFn,
         ),
         observed!(NANQUANTILE_SCALAR_OUT: NanquantileScalarOutFn, [self_, out], self_, q, dim, keepdim, interpolation, out),
+        boxing!(NANQUANTILE_SCALAR_OUT: NanquantileScalarOutFn, self_, q, dim, keepdim, interpolation, out),
     ],
     nanquantile_scalar_out_boxed,
 );
@@ -1346,6 +1370,7 @@ pub static NANMEAN: Operator<NanmeanFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_composite as NanmeanFn),
         observed!(NANMEAN: NanmeanFn, [self_], self_, dim, keepdim, dtype),
+        boxing!(NANMEAN: NanmeanFn, self_, dim, keepdim, dtype),
     ],
     nanmean_boxed,
 );
@@ -1396,6 +1421,7 @@ pub static NANMEAN_OUT: Operator<NanmeanOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, nanmean_out_composite as NanmeanOutFn),
         observed!(NANMEAN_OUT: NanmeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+        boxing!(NANMEAN_OUT: NanmeanOutFn, self_, dim, keepdim, dtype, out),
     ],
     nanmean_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::piecewise`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -22,6 +22,7 @@ pub static HARDSHRINK: Operator<HardshrinkFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardshrink_cpu as HardshrinkFn),
         Kernel::new(DispatchKey::Meta, hardshrink_meta as HardshrinkFn),
         observed!(HARDSHRINK: HardshrinkFn, [self_], self_, lambd),
+        boxing!(HARDSHRINK: HardshrinkFn, self_, lambd),
     ],
     hardshrink_boxed,
 );
@@ -64,6 +65,7 @@ pub static HARDSHRINK_OUT: Operator<HardshrinkOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardshrink_out_cpu as HardshrinkOutFn),
         Kernel::new(DispatchKey::Meta, hardshrink_out_meta as HardshrinkOutFn),
         observed!(HARDSHRINK_OUT: HardshrinkOutFn, [self_, out], self_, lambd, out),
+        boxing!(HARDSHRINK_OUT: HardshrinkOutFn, self_, lambd, out),
     ],
     hardshrink_out_boxed,
 );
@@ -106,6 +108,7 @@ pub static HARDSHRINK_BACKWARD: Operator<HardshrinkBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardshrink_backward_cpu as HardshrinkBackwardFn),
         Kernel::new(DispatchKey::Meta, hardshrink_backward_meta as HardshrinkBackwardFn),
         observed!(HARDSHRINK_BACKWARD: HardshrinkBackwardFn, [grad_out, self_], grad_out, self_, lambd),
+        boxing!(HARDSHRINK_BACKWARD: HardshrinkBackwardFn, grad_out, self_, lambd),
     ],
     hardshrink_backward_boxed,
 );
@@ -159,6 +162,7 @@ pub static SOFTSHRINK: Operator<SoftshrinkFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softshrink_cpu as SoftshrinkFn),
         Kernel::new(DispatchKey::Meta, softshrink_meta as SoftshrinkFn),
         observed!(SOFTSHRINK: SoftshrinkFn, [self_], self_, lambd),
+        boxing!(SOFTSHRINK: SoftshrinkFn, self_, lambd),
     ],
     softshrink_boxed,
 );
@@ -201,6 +205,7 @@ pub static SOFTSHRINK_OUT: Operator<SoftshrinkOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softshrink_out_cpu as SoftshrinkOutFn),
         Kernel::new(DispatchKey::Meta, softshrink_out_meta as SoftshrinkOutFn),
         observed!(SOFTSHRINK_OUT: SoftshrinkOutFn, [self_, out], self_, lambd, out),
+        boxing!(SOFTSHRINK_OUT: SoftshrinkOutFn, self_, lambd, out),
     ],
     softshrink_out_boxed,
 );
@@ -243,6 +248,7 @@ pub static SOFTSHRINK_BACKWARD: Operator<SoftshrinkBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, softshrink_backward_cpu as SoftshrinkBackwardFn),
         Kernel::new(DispatchKey::Meta, softshrink_backward_meta as SoftshrinkBackwardFn),
         observed!(SOFTSHRINK_BACKWARD: SoftshrinkBackwardFn, [grad_output, self_], grad_output, self_, lambd),
+        boxing!(SOFTSHRINK_BACKWARD: SoftshrinkBackwardFn, grad_output, self_, lambd),
     ],
     softshrink_backward_boxed,
 );
@@ -296,6 +302,7 @@ pub static HARDSIGMOID: Operator<HardsigmoidFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardsigmoid_cpu as HardsigmoidFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_meta as HardsigmoidFn),
         observed!(HARDSIGMOID: HardsigmoidFn, [self_], self_),
+        boxing!(HARDSIGMOID: HardsigmoidFn, self_),
     ],
     hardsigmoid_boxed,
 );
@@ -338,6 +345,7 @@ pub static HARDSIGMOID_: Operator<HardsigmoidInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardsigmoid__cpu as HardsigmoidInPlaceFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid__meta as HardsigmoidInPlaceFn),
         observed!(HARDSIGMOID_: HardsigmoidInPlaceFn, [self_], self_),
+        boxing!(HARDSIGMOID_: HardsigmoidInPlaceFn, self_),
     ],
     hardsigmoid__boxed,
 );
@@ -380,6 +388,7 @@ pub static HARDSIGMOID_OUT: Operator<HardsigmoidOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardsigmoid_out_cpu as HardsigmoidOutFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_out_meta as HardsigmoidOutFn),
         observed!(HARDSIGMOID_OUT: HardsigmoidOutFn, [self_, out], self_, out),
+        boxing!(HARDSIGMOID_OUT: HardsigmoidOutFn, self_, out),
     ],
     hardsigmoid_out_boxed,
 );
@@ -422,6 +431,7 @@ pub static HARDSIGMOID_BACKWARD: Operator<HardsigmoidBackwardFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, hardsigmoid_backward_cpu as HardsigmoidBackwardFn),
         Kernel::new(DispatchKey::Meta, hardsigmoid_backward_meta as HardsigmoidBackwardFn),
         observed!(HARDSIGMOID_BACKWARD: HardsigmoidBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(HARDSIGMOID_BACKWARD: HardsigmoidBackwardFn, grad_output, self_),
     ],
     hardsigmoid_backward_boxed,
 );
@@ -464,6 +474,7 @@ pub static HARDSWISH: Operator<HardswishFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardswish_cpu as HardswishFn),
         Kernel::new(DispatchKey::Meta, hardswish_meta as HardswishFn),
         observed!(HARDSWISH: HardswishFn, [self_], self_),
+        boxing!(HARDSWISH: HardswishFn, self_),
     ],
     hardswish_boxed,
 );
@@ -506,6 +517,7 @@ pub static HARDSWISH_: Operator<HardswishInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardswish__cpu as HardswishInPlaceFn),
         Kernel::new(DispatchKey::Meta, hardswish__meta as HardswishInPlaceFn),
         observed!(HARDSWISH_: HardswishInPlaceFn, [self_], self_),
+        boxing!(HARDSWISH_: HardswishInPlaceFn, self_),
     ],
     hardswish__boxed,
 );
@@ -548,6 +560,7 @@ pub static HARDSWISH_OUT: Operator<HardswishOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardswish_out_cpu as HardswishOutFn),
         Kernel::new(DispatchKey::Meta, hardswish_out_meta as HardswishOutFn),
         observed!(HARDSWISH_OUT: HardswishOutFn, [self_, out], self_, out),
+        boxing!(HARDSWISH_OUT: HardswishOutFn, self_, out),
     ],
     hardswish_out_boxed,
 );
@@ -590,6 +603,7 @@ pub static HARDSWISH_BACKWARD: Operator<HardswishBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, hardswish_backward_cpu as HardswishBackwardFn),
         Kernel::new(DispatchKey::Meta, hardswish_backward_meta as HardswishBackwardFn),
         observed!(HARDSWISH_BACKWARD: HardswishBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(HARDSWISH_BACKWARD: HardswishBackwardFn, grad_output, self_),
     ],
     hardswish_backward_boxed,
 );
@@ -631,6 +645,7 @@ pub static CELU: Operator<CeluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_composite as CeluFn),
         observed!(CELU: CeluFn, [self_], self_, alpha),
+        boxing!(CELU: CeluFn, self_, alpha),
     ],
     celu_boxed,
 );
@@ -663,6 +678,7 @@ pub static CELU_OUT: Operator<CeluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, celu_out_composite as CeluOutFn),
         observed!(CELU_OUT: CeluOutFn, [self_, out], self_, alpha, out),
+        boxing!(CELU_OUT: CeluOutFn, self_, alpha, out),
     ],
     celu_out_boxed,
 );
@@ -696,6 +712,7 @@ pub static CELU_: Operator<CeluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, celu__composite as CeluInPlaceFn),
         observed!(CELU_: CeluInPlaceFn, [self_], self_, alpha),
+        boxing!(CELU_: CeluInPlaceFn, self_, alpha),
     ],
     celu__boxed,
 );
@@ -728,6 +745,7 @@ pub static SELU: Operator<SeluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, selu_composite as SeluFn),
         observed!(SELU: SeluFn, [self_], self_),
+        boxing!(SELU: SeluFn, self_),
     ],
     selu_boxed,
 );
@@ -760,6 +778,7 @@ pub static SELU_: Operator<SeluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, selu__composite as SeluInPlaceFn),
         observed!(SELU_: SeluInPlaceFn, [self_], self_),
+        boxing!(SELU_: SeluInPlaceFn, self_),
     ],
     selu__boxed,
 );
@@ -792,6 +811,7 @@ pub static RELU6: Operator<Relu6Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6_composite as Relu6Fn),
         observed!(RELU6: Relu6Fn, [self_], self_),
+        boxing!(RELU6: Relu6Fn, self_),
     ],
     relu6_boxed,
 );
@@ -824,6 +844,7 @@ pub static RELU6_: Operator<Relu6InPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, relu6__composite as Relu6InPlaceFn),
         observed!(RELU6_: Relu6InPlaceFn, [self_], self_),
+        boxing!(RELU6_: Relu6InPlaceFn, self_),
     ],
     relu6__boxed,
 );
@@ -857,6 +878,7 @@ pub static GLU: Operator<GluFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, glu_kernel as GluFn),
         Kernel::new(DispatchKey::Meta, glu_kernel as GluFn),
         observed!(GLU: GluFn, [self_], self_, dim),
+        boxing!(GLU: GluFn, self_, dim),
     ],
     glu_boxed,
 );
@@ -893,6 +915,7 @@ pub static GLU_OUT: Operator<GluOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, glu_out_kernel as GluOutFn),
         Kernel::new(DispatchKey::Meta, glu_out_kernel as GluOutFn),
         observed!(GLU_OUT: GluOutFn, [self_, out], self_, dim, out),
+        boxing!(GLU_OUT: GluOutFn, self_, dim, out),
     ],
     glu_out_boxed,
 );
@@ -929,6 +952,7 @@ pub static GLU_BACKWARD: Operator<GluBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, glu_backward_composite as GluBackwardFn),
         observed!(GLU_BACKWARD: GluBackwardFn, [grad_output, self_], grad_output, self_, dim),
+        boxing!(GLU_BACKWARD: GluBackwardFn, grad_output, self_, dim),
     ],
     glu_backward_boxed,
 );
@@ -966,6 +990,7 @@ pub static PRELU: Operator<PreluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_composite as PreluFn),
         observed!(PRELU: PreluFn, [self_, weight], self_, weight),
+        boxing!(PRELU: PreluFn, self_, weight),
     ],
     prelu_boxed,
 );
@@ -998,6 +1023,7 @@ pub static PRELU_OUT: Operator<PreluOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, prelu_out_composite as PreluOutFn),
         observed!(PRELU_OUT: PreluOutFn, [self_, weight, out], self_, weight, out),
+        boxing!(PRELU_OUT: PreluOutFn, self_, weight, out),
     ],
     prelu_out_boxed,
 );
@@ -1032,6 +1058,7 @@ pub static _PRELU_KERNEL: Operator<_PreluKernelFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _prelu_kernel_cpu as _PreluKernelFn),
         Kernel::new(DispatchKey::Meta, _prelu_kernel_meta as _PreluKernelFn),
         observed!(_PRELU_KERNEL: _PreluKernelFn, [self_, weight], self_, weight),
+        boxing!(_PRELU_KERNEL: _PreluKernelFn, self_, weight),
     ],
     _prelu_kernel_boxed,
 );
@@ -1074,6 +1101,7 @@ pub static _PRELU_KERNEL_BACKWARD: Operator<_PreluKernelBackwardFn> = Operator::
         Kernel::new(DispatchKey::Cpu, _prelu_kernel_backward_cpu as _PreluKernelBackwardFn),
         Kernel::new(DispatchKey::Meta, _prelu_kernel_backward_meta as _PreluKernelBackwardFn),
         observed!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, [grad_output, self_, weight], grad_output, self_, weight),
+        boxing!(_PRELU_KERNEL_BACKWARD: _PreluKernelBackwardFn, grad_output, self_, weight),
     ],
     _prelu_kernel_backward_boxed,
 );
@@ -1144,6 +1172,7 @@ pub static RRELU_WITH_NOISE: Operator<RreluWithNoiseFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_with_noise_composite as RreluWithNoiseFn),
         observed!(RRELU_WITH_NOISE: RreluWithNoiseFn, [self_, noise], self_, noise, lower, upper, training, generator),
+        boxing!(RRELU_WITH_NOISE: RreluWithNoiseFn, self_, noise, lower, upper, training, generator),
     ],
     rrelu_with_noise_boxed,
 );
@@ -1203,6 +1232,7 @@ pub static RRELU_WITH_NOISE_: Operator<RreluWithNoiseInPlaceFn> = Operator::new(
             rrelu_with_noise__composite as RreluWithNoiseInPlaceFn,
         ),
         observed!(RRELU_WITH_NOISE_: RreluWithNoiseInPlaceFn, [self_, noise], self_, noise, lower, upper, training, generator),
+        boxing!(RRELU_WITH_NOISE_: RreluWithNoiseInPlaceFn, self_, noise, lower, upper, training, generator),
     ],
     rrelu_with_noise__boxed,
 );
@@ -1262,6 +1292,7 @@ pub static RRELU_WITH_NOISE_BACKWARD: Operator<RreluWithNoiseBackwardFn> = Opera
             rrelu_with_noise_backward_composite as RreluWithNoiseBackwardFn,
         ),
         observed!(RRELU_WITH_NOISE_BACKWARD: RreluWithNoiseBackwardFn, [grad_output, self_, noise], grad_output, self_, noise, lower, upper, training, self_is_result),
+        boxing!(RRELU_WITH_NOISE_BACKWARD: RreluWithNoiseBackwardFn, grad_output, self_, noise, lower, upper, training, self_is_result),
     ],
     rrelu_with_noise_backward_boxed,
 );
@@ -1329,6 +1360,7 @@ pub static RRELU: Operator<RreluFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu_composite as RreluFn),
         observed!(RRELU: RreluFn, [self_], self_, lower, upper, training, generator),
+        boxing!(RRELU: RreluFn, self_, lower, upper, training, generator),
     ],
     rrelu_boxed,
 );
@@ -1381,6 +1413,7 @@ pub static RRELU_: Operator<RreluInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, rrelu__composite as RreluInPlaceFn),
         observed!(RRELU_: RreluInPlaceFn, [self_], self_, lower, upper, training, generator),
+        boxing!(RRELU_: RreluInPlaceFn, self_, lower, upper, training, generator),
     ],
     rrelu__boxed,
 );

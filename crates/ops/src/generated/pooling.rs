@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::pooling`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -20,6 +20,7 @@ pub static MAX_POOL2D: Operator<MaxPool2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool2d_composite as MaxPool2dFn),
         observed!(MAX_POOL2D: MaxPool2dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL2D: MaxPool2dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool2d_boxed,
 );
@@ -77,6 +78,7 @@ pub static MAX_POOL2D_WITH_INDICES: Operator<MaxPool2dWithIndicesFn> = Operator:
         Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_cpu as MaxPool2dWithIndicesFn),
         Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_meta as MaxPool2dWithIndicesFn),
         observed!(MAX_POOL2D_WITH_INDICES: MaxPool2dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL2D_WITH_INDICES: MaxPool2dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool2d_with_indices_boxed,
 );
@@ -185,6 +187,7 @@ pub static MAX_POOL2D_WITH_INDICES_OUT: Operator<MaxPool2dWithIndicesOutFn> = Op
         Kernel::new(DispatchKey::Cpu, max_pool2d_with_indices_out_cpu as MaxPool2dWithIndicesOutFn),
         Kernel::new(DispatchKey::Meta, max_pool2d_with_indices_out_meta as MaxPool2dWithIndicesOutFn),
         observed!(MAX_POOL2D_WITH_INDICES_OUT: MaxPool2dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
+        boxing!(MAX_POOL2D_WITH_INDICES_OUT: MaxPool2dWithIndicesOutFn, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
     ],
     max_pool2d_with_indices_out_boxed,
 );
@@ -312,6 +315,7 @@ pub static MAX_POOL2D_WITH_INDICES_BACKWARD: Operator<MaxPool2dWithIndicesBackwa
             max_pool2d_with_indices_backward_meta as MaxPool2dWithIndicesBackwardFn,
         ),
         observed!(MAX_POOL2D_WITH_INDICES_BACKWARD: MaxPool2dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
+        boxing!(MAX_POOL2D_WITH_INDICES_BACKWARD: MaxPool2dWithIndicesBackwardFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
     ],
     max_pool2d_with_indices_backward_boxed,
 );
@@ -453,6 +457,7 @@ pub static MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool2dWithIn
                 max_pool2d_with_indices_backward_grad_input_meta as MaxPool2dWithIndicesBackwardGradInputFn,
             ),
             observed!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool2dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
+            boxing!(MAX_POOL2D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool2dWithIndicesBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
         ],
         max_pool2d_with_indices_backward_grad_input_boxed,
     );
@@ -594,6 +599,7 @@ pub static AVG_POOL2D: Operator<AvgPool2dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool2d_cpu as AvgPool2dFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_meta as AvgPool2dFn),
         observed!(AVG_POOL2D: AvgPool2dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        boxing!(AVG_POOL2D: AvgPool2dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool2d_boxed,
 );
@@ -708,6 +714,7 @@ pub static AVG_POOL2D_OUT: Operator<AvgPool2dOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool2d_out_cpu as AvgPool2dOutFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_out_meta as AvgPool2dOutFn),
         observed!(AVG_POOL2D_OUT: AvgPool2dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
+        boxing!(AVG_POOL2D_OUT: AvgPool2dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
     ],
     avg_pool2d_out_boxed,
 );
@@ -829,6 +836,7 @@ pub static AVG_POOL2D_BACKWARD: Operator<AvgPool2dBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_cpu as AvgPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_backward_meta as AvgPool2dBackwardFn),
         observed!(AVG_POOL2D_BACKWARD: AvgPool2dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        boxing!(AVG_POOL2D_BACKWARD: AvgPool2dBackwardFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool2d_backward_boxed,
 );
@@ -972,6 +980,7 @@ pub static AVG_POOL2D_BACKWARD_GRAD_INPUT: Operator<AvgPool2dBackwardGradInputFn
         Kernel::new(DispatchKey::Cpu, avg_pool2d_backward_grad_input_cpu as AvgPool2dBackwardGradInputFn),
         Kernel::new(DispatchKey::Meta, avg_pool2d_backward_grad_input_meta as AvgPool2dBackwardGradInputFn),
         observed!(AVG_POOL2D_BACKWARD_GRAD_INPUT: AvgPool2dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
+        boxing!(AVG_POOL2D_BACKWARD_GRAD_INPUT: AvgPool2dBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
     ],
     avg_pool2d_backward_grad_input_boxed,
 );
@@ -1114,6 +1123,7 @@ pub static ADAPTIVE_AVG_POOL2D: Operator<AdaptiveAvgPool2dFn> = Operator::new(
             adaptive_avg_pool2d_composite as AdaptiveAvgPool2dFn,
         ),
         observed!(ADAPTIVE_AVG_POOL2D: AdaptiveAvgPool2dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_AVG_POOL2D: AdaptiveAvgPool2dFn, self_, output_size),
     ],
     adaptive_avg_pool2d_boxed,
 );
@@ -1151,6 +1161,7 @@ pub static _ADAPTIVE_AVG_POOL2D: Operator<_AdaptiveAvgPool2dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_cpu as _AdaptiveAvgPool2dFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_meta as _AdaptiveAvgPool2dFn),
         observed!(_ADAPTIVE_AVG_POOL2D: _AdaptiveAvgPool2dFn, [self_], self_, output_size),
+        boxing!(_ADAPTIVE_AVG_POOL2D: _AdaptiveAvgPool2dFn, self_, output_size),
     ],
     _adaptive_avg_pool2d_boxed,
 );
@@ -1195,6 +1206,7 @@ pub static _ADAPTIVE_AVG_POOL2D_OUT: Operator<_AdaptiveAvgPool2dOutFn> = Operato
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_out_cpu as _AdaptiveAvgPool2dOutFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_out_meta as _AdaptiveAvgPool2dOutFn),
         observed!(_ADAPTIVE_AVG_POOL2D_OUT: _AdaptiveAvgPool2dOutFn, [self_, out], self_, output_size, out),
+        boxing!(_ADAPTIVE_AVG_POOL2D_OUT: _AdaptiveAvgPool2dOutFn, self_, output_size, out),
     ],
     _adaptive_avg_pool2d_out_boxed,
 );
@@ -1252,6 +1264,7 @@ pub static _ADAPTIVE_AVG_POOL2D_BACKWARD: Operator<_AdaptiveAvgPool2dBackwardFn>
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool2d_backward_cpu as _AdaptiveAvgPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool2d_backward_meta as _AdaptiveAvgPool2dBackwardFn),
         observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD: _AdaptiveAvgPool2dBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(_ADAPTIVE_AVG_POOL2D_BACKWARD: _AdaptiveAvgPool2dBackwardFn, grad_output, self_),
     ],
     _adaptive_avg_pool2d_backward_boxed,
 );
@@ -1311,6 +1324,7 @@ pub static _ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: Operator<_AdaptiveAvgPool2dBackwar
             _adaptive_avg_pool2d_backward_out_meta as _AdaptiveAvgPool2dBackwardOutFn,
         ),
         observed!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: _AdaptiveAvgPool2dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
+        boxing!(_ADAPTIVE_AVG_POOL2D_BACKWARD_OUT: _AdaptiveAvgPool2dBackwardOutFn, grad_output, self_, out),
     ],
     _adaptive_avg_pool2d_backward_out_boxed,
 );
@@ -1368,6 +1382,7 @@ pub static MAX_POOL3D: Operator<MaxPool3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool3d_composite as MaxPool3dFn),
         observed!(MAX_POOL3D: MaxPool3dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL3D: MaxPool3dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool3d_boxed,
 );
@@ -1425,6 +1440,7 @@ pub static MAX_POOL3D_WITH_INDICES: Operator<MaxPool3dWithIndicesFn> = Operator:
         Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_cpu as MaxPool3dWithIndicesFn),
         Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_meta as MaxPool3dWithIndicesFn),
         observed!(MAX_POOL3D_WITH_INDICES: MaxPool3dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL3D_WITH_INDICES: MaxPool3dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool3d_with_indices_boxed,
 );
@@ -1533,6 +1549,7 @@ pub static MAX_POOL3D_WITH_INDICES_OUT: Operator<MaxPool3dWithIndicesOutFn> = Op
         Kernel::new(DispatchKey::Cpu, max_pool3d_with_indices_out_cpu as MaxPool3dWithIndicesOutFn),
         Kernel::new(DispatchKey::Meta, max_pool3d_with_indices_out_meta as MaxPool3dWithIndicesOutFn),
         observed!(MAX_POOL3D_WITH_INDICES_OUT: MaxPool3dWithIndicesOutFn, [self_, out0, out1], self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
+        boxing!(MAX_POOL3D_WITH_INDICES_OUT: MaxPool3dWithIndicesOutFn, self_, kernel_size, stride, padding, dilation, ceil_mode, out0, out1),
     ],
     max_pool3d_with_indices_out_boxed,
 );
@@ -1660,6 +1677,7 @@ pub static MAX_POOL3D_WITH_INDICES_BACKWARD: Operator<MaxPool3dWithIndicesBackwa
             max_pool3d_with_indices_backward_meta as MaxPool3dWithIndicesBackwardFn,
         ),
         observed!(MAX_POOL3D_WITH_INDICES_BACKWARD: MaxPool3dWithIndicesBackwardFn, [grad_output, self_, indices], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
+        boxing!(MAX_POOL3D_WITH_INDICES_BACKWARD: MaxPool3dWithIndicesBackwardFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices),
     ],
     max_pool3d_with_indices_backward_boxed,
 );
@@ -1801,6 +1819,7 @@ pub static MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: Operator<MaxPool3dWithIn
                 max_pool3d_with_indices_backward_grad_input_meta as MaxPool3dWithIndicesBackwardGradInputFn,
             ),
             observed!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool3dWithIndicesBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
+            boxing!(MAX_POOL3D_WITH_INDICES_BACKWARD_GRAD_INPUT: MaxPool3dWithIndicesBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input),
         ],
         max_pool3d_with_indices_backward_grad_input_boxed,
     );
@@ -1942,6 +1961,7 @@ pub static AVG_POOL3D: Operator<AvgPool3dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool3d_cpu as AvgPool3dFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_meta as AvgPool3dFn),
         observed!(AVG_POOL3D: AvgPool3dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        boxing!(AVG_POOL3D: AvgPool3dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool3d_boxed,
 );
@@ -2056,6 +2076,7 @@ pub static AVG_POOL3D_OUT: Operator<AvgPool3dOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool3d_out_cpu as AvgPool3dOutFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_out_meta as AvgPool3dOutFn),
         observed!(AVG_POOL3D_OUT: AvgPool3dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
+        boxing!(AVG_POOL3D_OUT: AvgPool3dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out),
     ],
     avg_pool3d_out_boxed,
 );
@@ -2177,6 +2198,7 @@ pub static AVG_POOL3D_BACKWARD: Operator<AvgPool3dBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_cpu as AvgPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_backward_meta as AvgPool3dBackwardFn),
         observed!(AVG_POOL3D_BACKWARD: AvgPool3dBackwardFn, [grad_output, self_], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
+        boxing!(AVG_POOL3D_BACKWARD: AvgPool3dBackwardFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ],
     avg_pool3d_backward_boxed,
 );
@@ -2320,6 +2342,7 @@ pub static AVG_POOL3D_BACKWARD_GRAD_INPUT: Operator<AvgPool3dBackwardGradInputFn
         Kernel::new(DispatchKey::Cpu, avg_pool3d_backward_grad_input_cpu as AvgPool3dBackwardGradInputFn),
         Kernel::new(DispatchKey::Meta, avg_pool3d_backward_grad_input_meta as AvgPool3dBackwardGradInputFn),
         observed!(AVG_POOL3D_BACKWARD_GRAD_INPUT: AvgPool3dBackwardGradInputFn, [grad_output, self_, grad_input], grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
+        boxing!(AVG_POOL3D_BACKWARD_GRAD_INPUT: AvgPool3dBackwardGradInputFn, grad_output, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input),
     ],
     avg_pool3d_backward_grad_input_boxed,
 );
@@ -2462,6 +2485,7 @@ pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
             adaptive_avg_pool3d_composite as AdaptiveAvgPool3dFn,
         ),
         observed!(ADAPTIVE_AVG_POOL3D: AdaptiveAvgPool3dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_AVG_POOL3D: AdaptiveAvgPool3dFn, self_, output_size),
     ],
     adaptive_avg_pool3d_boxed,
 );
@@ -2501,6 +2525,7 @@ pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator:
             adaptive_avg_pool3d_out_composite as AdaptiveAvgPool3dOutFn,
         ),
         observed!(ADAPTIVE_AVG_POOL3D_OUT: AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
+        boxing!(ADAPTIVE_AVG_POOL3D_OUT: AdaptiveAvgPool3dOutFn, self_, output_size, out),
     ],
     adaptive_avg_pool3d_out_boxed,
 );
@@ -2541,6 +2566,7 @@ pub static _ADAPTIVE_AVG_POOL3D: Operator<_AdaptiveAvgPool3dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_cpu as _AdaptiveAvgPool3dFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_meta as _AdaptiveAvgPool3dFn),
         observed!(_ADAPTIVE_AVG_POOL3D: _AdaptiveAvgPool3dFn, [self_], self_, output_size),
+        boxing!(_ADAPTIVE_AVG_POOL3D: _AdaptiveAvgPool3dFn, self_, output_size),
     ],
     _adaptive_avg_pool3d_boxed,
 );
@@ -2585,6 +2611,7 @@ pub static _ADAPTIVE_AVG_POOL3D_OUT: Operator<_AdaptiveAvgPool3dOutFn> = Operato
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_out_cpu as _AdaptiveAvgPool3dOutFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_out_meta as _AdaptiveAvgPool3dOutFn),
         observed!(_ADAPTIVE_AVG_POOL3D_OUT: _AdaptiveAvgPool3dOutFn, [self_, out], self_, output_size, out),
+        boxing!(_ADAPTIVE_AVG_POOL3D_OUT: _AdaptiveAvgPool3dOutFn, self_, output_size, out),
     ],
     _adaptive_avg_pool3d_out_boxed,
 );
@@ -2642,6 +2669,7 @@ pub static _ADAPTIVE_AVG_POOL3D_BACKWARD: Operator<_AdaptiveAvgPool3dBackwardFn>
         Kernel::new(DispatchKey::Cpu, _adaptive_avg_pool3d_backward_cpu as _AdaptiveAvgPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, _adaptive_avg_pool3d_backward_meta as _AdaptiveAvgPool3dBackwardFn),
         observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD: _AdaptiveAvgPool3dBackwardFn, [grad_output, self_], grad_output, self_),
+        boxing!(_ADAPTIVE_AVG_POOL3D_BACKWARD: _AdaptiveAvgPool3dBackwardFn, grad_output, self_),
     ],
     _adaptive_avg_pool3d_backward_boxed,
 );
@@ -2701,6 +2729,7 @@ pub static _ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: Operator<_AdaptiveAvgPool3dBackwar
             _adaptive_avg_pool3d_backward_out_meta as _AdaptiveAvgPool3dBackwardOutFn,
         ),
         observed!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: _AdaptiveAvgPool3dBackwardOutFn, [grad_output, self_, out], grad_output, self_, out),
+        boxing!(_ADAPTIVE_AVG_POOL3D_BACKWARD_OUT: _AdaptiveAvgPool3dBackwardOutFn, grad_output, self_, out),
     ],
     _adaptive_avg_pool3d_backward_out_boxed,
 );
@@ -2759,6 +2788,7 @@ pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_cpu as AdaptiveMaxPool2dFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_meta as AdaptiveMaxPool2dFn),
         observed!(ADAPTIVE_MAX_POOL2D: AdaptiveMaxPool2dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_MAX_POOL2D: AdaptiveMaxPool2dFn, self_, output_size),
     ],
     adaptive_max_pool2d_boxed,
 );
@@ -2812,6 +2842,7 @@ pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator:
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_out_cpu as AdaptiveMaxPool2dOutFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_out_meta as AdaptiveMaxPool2dOutFn),
         observed!(ADAPTIVE_MAX_POOL2D_OUT: AdaptiveMaxPool2dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
+        boxing!(ADAPTIVE_MAX_POOL2D_OUT: AdaptiveMaxPool2dOutFn, self_, output_size, out0, out1),
     ],
     adaptive_max_pool2d_out_boxed,
 );
@@ -2880,6 +2911,7 @@ pub static ADAPTIVE_MAX_POOL2D_BACKWARD: Operator<AdaptiveMaxPool2dBackwardFn> =
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool2d_backward_cpu as AdaptiveMaxPool2dBackwardFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool2d_backward_meta as AdaptiveMaxPool2dBackwardFn),
         observed!(ADAPTIVE_MAX_POOL2D_BACKWARD: AdaptiveMaxPool2dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
+        boxing!(ADAPTIVE_MAX_POOL2D_BACKWARD: AdaptiveMaxPool2dBackwardFn, grad_output, self_, indices),
     ],
     adaptive_max_pool2d_backward_boxed,
 );
@@ -2954,6 +2986,7 @@ pub static ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool2dBa
                 adaptive_max_pool2d_backward_grad_input_meta as AdaptiveMaxPool2dBackwardGradInputFn,
             ),
             observed!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool2dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
+            boxing!(ADAPTIVE_MAX_POOL2D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool2dBackwardGradInputFn, grad_output, self_, indices, grad_input),
         ],
         adaptive_max_pool2d_backward_grad_input_boxed,
     );
@@ -3035,6 +3068,7 @@ pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_cpu as AdaptiveMaxPool3dFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_meta as AdaptiveMaxPool3dFn),
         observed!(ADAPTIVE_MAX_POOL3D: AdaptiveMaxPool3dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_MAX_POOL3D: AdaptiveMaxPool3dFn, self_, output_size),
     ],
     adaptive_max_pool3d_boxed,
 );
@@ -3088,6 +3122,7 @@ pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator:
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_out_cpu as AdaptiveMaxPool3dOutFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_out_meta as AdaptiveMaxPool3dOutFn),
         observed!(ADAPTIVE_MAX_POOL3D_OUT: AdaptiveMaxPool3dOutFn, [self_, out0, out1], self_, output_size, out0, out1),
+        boxing!(ADAPTIVE_MAX_POOL3D_OUT: AdaptiveMaxPool3dOutFn, self_, output_size, out0, out1),
     ],
     adaptive_max_pool3d_out_boxed,
 );
@@ -3156,6 +3191,7 @@ pub static ADAPTIVE_MAX_POOL3D_BACKWARD: Operator<AdaptiveMaxPool3dBackwardFn> =
         Kernel::new(DispatchKey::Cpu, adaptive_max_pool3d_backward_cpu as AdaptiveMaxPool3dBackwardFn),
         Kernel::new(DispatchKey::Meta, adaptive_max_pool3d_backward_meta as AdaptiveMaxPool3dBackwardFn),
         observed!(ADAPTIVE_MAX_POOL3D_BACKWARD: AdaptiveMaxPool3dBackwardFn, [grad_output, self_, indices], grad_output, self_, indices),
+        boxing!(ADAPTIVE_MAX_POOL3D_BACKWARD: AdaptiveMaxPool3dBackwardFn, grad_output, self_, indices),
     ],
     adaptive_max_pool3d_backward_boxed,
 );
@@ -3230,6 +3266,7 @@ pub static ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: Operator<AdaptiveMaxPool3dBa
                 adaptive_max_pool3d_backward_grad_input_meta as AdaptiveMaxPool3dBackwardGradInputFn,
             ),
             observed!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool3dBackwardGradInputFn, [grad_output, self_, indices, grad_input], grad_output, self_, indices, grad_input),
+            boxing!(ADAPTIVE_MAX_POOL3D_BACKWARD_GRAD_INPUT: AdaptiveMaxPool3dBackwardGradInputFn, grad_output, self_, indices, grad_input),
         ],
         adaptive_max_pool3d_backward_grad_input_boxed,
     );
@@ -3310,6 +3347,7 @@ pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_composite as MaxUnpool2dFn),
         observed!(MAX_UNPOOL2D: MaxUnpool2dFn, [self_, indices], self_, indices, output_size),
+        boxing!(MAX_UNPOOL2D: MaxUnpool2dFn, self_, indices, output_size),
     ],
     max_unpool2d_boxed,
 );
@@ -3347,6 +3385,7 @@ pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool2d_out_composite as MaxUnpool2dOutFn),
         observed!(MAX_UNPOOL2D_OUT: MaxUnpool2dOutFn, [self_, indices, out], self_, indices, output_size, out),
+        boxing!(MAX_UNPOOL2D_OUT: MaxUnpool2dOutFn, self_, indices, output_size, out),
     ],
     max_unpool2d_out_boxed,
 );
@@ -3387,6 +3426,7 @@ pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_composite as MaxUnpool3dFn),
         observed!(MAX_UNPOOL3D: MaxUnpool3dFn, [self_, indices], self_, indices, output_size, stride, padding),
+        boxing!(MAX_UNPOOL3D: MaxUnpool3dFn, self_, indices, output_size, stride, padding),
     ],
     max_unpool3d_boxed,
 );
@@ -3440,6 +3480,7 @@ pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_unpool3d_out_composite as MaxUnpool3dOutFn),
         observed!(MAX_UNPOOL3D_OUT: MaxUnpool3dOutFn, [self_, indices, out], self_, indices, output_size, stride, padding, out),
+        boxing!(MAX_UNPOOL3D_OUT: MaxUnpool3dOutFn, self_, indices, output_size, stride, padding, out),
     ],
     max_unpool3d_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::power`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static POW_TENSOR_SCALAR: Operator<PowTensorScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow_tensor_scalar_cpu as PowTensorScalarFn),
         Kernel::new(DispatchKey::Meta, pow_tensor_scalar_meta as PowTensorScalarFn),
         observed!(POW_TENSOR_SCALAR: PowTensorScalarFn, [self_], self_, exponent),
+        boxing!(POW_TENSOR_SCALAR: PowTensorScalarFn, self_, exponent),
     ],
     pow_tensor_scalar_boxed,
 );
@@ -62,6 +63,7 @@ pub static POW__SCALAR: Operator<PowInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow__scalar_cpu as PowInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, pow__scalar_meta as PowInPlaceScalarFn),
         observed!(POW__SCALAR: PowInPlaceScalarFn, [self_], self_, exponent),
+        boxing!(POW__SCALAR: PowInPlaceScalarFn, self_, exponent),
     ],
     pow__scalar_boxed,
 );
@@ -104,6 +106,7 @@ pub static POW_TENSOR_SCALAR_OUT: Operator<PowTensorScalarOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, pow_tensor_scalar_out_cpu as PowTensorScalarOutFn),
         Kernel::new(DispatchKey::Meta, pow_tensor_scalar_out_meta as PowTensorScalarOutFn),
         observed!(POW_TENSOR_SCALAR_OUT: PowTensorScalarOutFn, [self_, out], self_, exponent, out),
+        boxing!(POW_TENSOR_SCALAR_OUT: PowTensorScalarOutFn, self_, exponent, out),
     ],
     pow_tensor_scalar_out_boxed,
 );
@@ -157,6 +160,7 @@ pub static POW_TENSOR_TENSOR: Operator<PowTensorTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow_tensor_tensor_cpu as PowTensorTensorFn),
         Kernel::new(DispatchKey::Meta, pow_tensor_tensor_meta as PowTensorTensorFn),
         observed!(POW_TENSOR_TENSOR: PowTensorTensorFn, [self_, exponent], self_, exponent),
+        boxing!(POW_TENSOR_TENSOR: PowTensorTensorFn, self_, exponent),
     ],
     pow_tensor_tensor_boxed,
 );
@@ -199,6 +203,7 @@ pub static POW__TENSOR: Operator<PowInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow__tensor_cpu as PowInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, pow__tensor_meta as PowInPlaceTensorFn),
         observed!(POW__TENSOR: PowInPlaceTensorFn, [self_, exponent], self_, exponent),
+        boxing!(POW__TENSOR: PowInPlaceTensorFn, self_, exponent),
     ],
     pow__tensor_boxed,
 );
@@ -241,6 +246,7 @@ pub static POW_TENSOR_TENSOR_OUT: Operator<PowTensorTensorOutFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, pow_tensor_tensor_out_cpu as PowTensorTensorOutFn),
         Kernel::new(DispatchKey::Meta, pow_tensor_tensor_out_meta as PowTensorTensorOutFn),
         observed!(POW_TENSOR_TENSOR_OUT: PowTensorTensorOutFn, [self_, exponent, out], self_, exponent, out),
+        boxing!(POW_TENSOR_TENSOR_OUT: PowTensorTensorOutFn, self_, exponent, out),
     ],
     pow_tensor_tensor_out_boxed,
 );
@@ -295,6 +301,7 @@ pub static POW_SCALAR: Operator<PowScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow_scalar_cpu as PowScalarFn),
         Kernel::new(DispatchKey::Meta, pow_scalar_meta as PowScalarFn),
         observed!(POW_SCALAR: PowScalarFn, [exponent], self_, exponent),
+        boxing!(POW_SCALAR: PowScalarFn, self_, exponent),
     ],
     pow_scalar_boxed,
 );
@@ -337,6 +344,7 @@ pub static POW_SCALAR_OUT: Operator<PowScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, pow_scalar_out_cpu as PowScalarOutFn),
         Kernel::new(DispatchKey::Meta, pow_scalar_out_meta as PowScalarOutFn),
         observed!(POW_SCALAR_OUT: PowScalarOutFn, [exponent, out], self_, exponent, out),
+        boxing!(POW_SCALAR_OUT: PowScalarOutFn, self_, exponent, out),
     ],
     pow_scalar_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::products`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{convert_to_out, copy_to_out};
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static KRON: Operator<KronFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_composite as KronFn),
         observed!(KRON: KronFn, [self_, other], self_, other),
+        boxing!(KRON: KronFn, self_, other),
     ],
     kron_boxed,
 );
@@ -51,6 +52,7 @@ pub static KRON_OUT: Operator<KronOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, kron_out_composite as KronOutFn),
         observed!(KRON_OUT: KronOutFn, [self_, other, out], self_, other, out),
+        boxing!(KRON_OUT: KronOutFn, self_, other, out),
     ],
     kron_out_boxed,
 );
@@ -84,6 +86,7 @@ pub static TRACE: Operator<TraceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_composite as TraceFn),
         observed!(TRACE: TraceFn, [self_], self_),
+        boxing!(TRACE: TraceFn, self_),
     ],
     trace_boxed,
 );
@@ -116,6 +119,7 @@ pub static TRACE_OUT: Operator<TraceOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, trace_out_composite as TraceOutFn),
         observed!(TRACE_OUT: TraceOutFn, [self_, out], self_, out),
+        boxing!(TRACE_OUT: TraceOutFn, self_, out),
     ],
     trace_out_boxed,
 );
@@ -149,6 +153,7 @@ pub static BLOCK_DIAG: Operator<BlockDiagFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_composite as BlockDiagFn),
         observed!(BLOCK_DIAG: BlockDiagFn, [tensors], tensors),
+        boxing!(BLOCK_DIAG: BlockDiagFn, tensors),
     ],
     block_diag_boxed,
 );
@@ -181,6 +186,7 @@ pub static BLOCK_DIAG_OUT: Operator<BlockDiagOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, block_diag_out_composite as BlockDiagOutFn),
         observed!(BLOCK_DIAG_OUT: BlockDiagOutFn, [tensors, out], tensors, out),
+        boxing!(BLOCK_DIAG_OUT: BlockDiagOutFn, tensors, out),
     ],
     block_diag_out_boxed,
 );
@@ -214,6 +220,7 @@ pub static CARTESIAN_PROD: Operator<CartesianProdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, cartesian_prod_composite as CartesianProdFn),
         observed!(CARTESIAN_PROD: CartesianProdFn, [tensors], tensors),
+        boxing!(CARTESIAN_PROD: CartesianProdFn, tensors),
     ],
     cartesian_prod_boxed,
 );
@@ -246,6 +253,7 @@ pub static COMBINATIONS: Operator<CombinationsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, combinations_composite as CombinationsFn),
         observed!(COMBINATIONS: CombinationsFn, [self_], self_, r, with_replacement),
+        boxing!(COMBINATIONS: CombinationsFn, self_, r, with_replacement),
     ],
     combinations_boxed,
 );
@@ -283,6 +291,7 @@ pub static LINALG_CROSS: Operator<LinalgCrossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_composite as LinalgCrossFn),
         observed!(LINALG_CROSS: LinalgCrossFn, [self_, other], self_, other, dim),
+        boxing!(LINALG_CROSS: LinalgCrossFn, self_, other, dim),
     ],
     linalg_cross_boxed,
 );
@@ -315,6 +324,7 @@ pub static LINALG_CROSS_OUT: Operator<LinalgCrossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_cross_out_composite as LinalgCrossOutFn),
         observed!(LINALG_CROSS_OUT: LinalgCrossOutFn, [self_, other, out], self_, other, dim, out),
+        boxing!(LINALG_CROSS_OUT: LinalgCrossOutFn, self_, other, dim, out),
     ],
     linalg_cross_out_boxed,
 );
@@ -355,6 +365,7 @@ pub static CROSS: Operator<CrossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_composite as CrossFn),
         observed!(CROSS: CrossFn, [self_, other], self_, other, dim),
+        boxing!(CROSS: CrossFn, self_, other, dim),
     ],
     cross_boxed,
 );
@@ -392,6 +403,7 @@ pub static CROSS_OUT: Operator<CrossOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, cross_out_composite as CrossOutFn),
         observed!(CROSS_OUT: CrossOutFn, [self_, other, out], self_, other, dim, out),
+        boxing!(CROSS_OUT: CrossOutFn, self_, other, dim, out),
     ],
     cross_out_boxed,
 );
@@ -432,6 +444,7 @@ pub static LINALG_VECDOT: Operator<LinalgVecdotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_composite as LinalgVecdotFn),
         observed!(LINALG_VECDOT: LinalgVecdotFn, [x, y], x, y, dim),
+        boxing!(LINALG_VECDOT: LinalgVecdotFn, x, y, dim),
     ],
     linalg_vecdot_boxed,
 );
@@ -464,6 +477,7 @@ pub static LINALG_VECDOT_OUT: Operator<LinalgVecdotOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vecdot_out_composite as LinalgVecdotOutFn),
         observed!(LINALG_VECDOT_OUT: LinalgVecdotOutFn, [x, y, out], x, y, dim, out),
+        boxing!(LINALG_VECDOT_OUT: LinalgVecdotOutFn, x, y, dim, out),
     ],
     linalg_vecdot_out_boxed,
 );
@@ -507,6 +521,7 @@ pub static LINALG_MATRIX_POWER: Operator<LinalgMatrixPowerFn> = Operator::new(
             linalg_matrix_power_composite as LinalgMatrixPowerFn,
         ),
         observed!(LINALG_MATRIX_POWER: LinalgMatrixPowerFn, [self_], self_, n),
+        boxing!(LINALG_MATRIX_POWER: LinalgMatrixPowerFn, self_, n),
     ],
     linalg_matrix_power_boxed,
 );
@@ -542,6 +557,7 @@ pub static LINALG_MATRIX_POWER_OUT: Operator<LinalgMatrixPowerOutFn> = Operator:
             linalg_matrix_power_out_composite as LinalgMatrixPowerOutFn,
         ),
         observed!(LINALG_MATRIX_POWER_OUT: LinalgMatrixPowerOutFn, [self_, out], self_, n, out),
+        boxing!(LINALG_MATRIX_POWER_OUT: LinalgMatrixPowerOutFn, self_, n, out),
     ],
     linalg_matrix_power_out_boxed,
 );
@@ -581,6 +597,7 @@ pub static MATRIX_POWER: Operator<MatrixPowerFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_composite as MatrixPowerFn),
         observed!(MATRIX_POWER: MatrixPowerFn, [self_], self_, n),
+        boxing!(MATRIX_POWER: MatrixPowerFn, self_, n),
     ],
     matrix_power_boxed,
 );
@@ -613,6 +630,7 @@ pub static MATRIX_POWER_OUT: Operator<MatrixPowerOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, matrix_power_out_composite as MatrixPowerOutFn),
         observed!(MATRIX_POWER_OUT: MatrixPowerOutFn, [self_, out], self_, n, out),
+        boxing!(MATRIX_POWER_OUT: MatrixPowerOutFn, self_, n, out),
     ],
     matrix_power_out_boxed,
 );
@@ -646,6 +664,7 @@ pub static LINALG_MULTI_DOT: Operator<LinalgMultiDotFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_multi_dot_composite as LinalgMultiDotFn),
         observed!(LINALG_MULTI_DOT: LinalgMultiDotFn, [tensors], tensors),
+        boxing!(LINALG_MULTI_DOT: LinalgMultiDotFn, tensors),
     ],
     linalg_multi_dot_boxed,
 );
@@ -681,6 +700,7 @@ pub static LINALG_MULTI_DOT_OUT: Operator<LinalgMultiDotOutFn> = Operator::new(
             linalg_multi_dot_out_composite as LinalgMultiDotOutFn,
         ),
         observed!(LINALG_MULTI_DOT_OUT: LinalgMultiDotOutFn, [tensors, out], tensors, out),
+        boxing!(LINALG_MULTI_DOT_OUT: LinalgMultiDotOutFn, tensors, out),
     ],
     linalg_multi_dot_out_boxed,
 );
@@ -714,6 +734,7 @@ pub static CHAIN_MATMUL: Operator<ChainMatmulFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_composite as ChainMatmulFn),
         observed!(CHAIN_MATMUL: ChainMatmulFn, [matrices], matrices),
+        boxing!(CHAIN_MATMUL: ChainMatmulFn, matrices),
     ],
     chain_matmul_boxed,
 );
@@ -746,6 +767,7 @@ pub static CHAIN_MATMUL_OUT: Operator<ChainMatmulOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, chain_matmul_out_composite as ChainMatmulOutFn),
         observed!(CHAIN_MATMUL_OUT: ChainMatmulOutFn, [matrices, out], matrices, out),
+        boxing!(CHAIN_MATMUL_OUT: ChainMatmulOutFn, matrices, out),
     ],
     chain_matmul_out_boxed,
 );
@@ -779,6 +801,7 @@ pub static VANDER: Operator<VanderFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, vander_composite as VanderFn),
         observed!(VANDER: VanderFn, [x], x, N, increasing),
+        boxing!(VANDER: VanderFn, x, N, increasing),
     ],
     vander_boxed,
 );
@@ -811,6 +834,7 @@ pub static LINALG_VANDER: Operator<LinalgVanderFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, linalg_vander_composite as LinalgVanderFn),
         observed!(LINALG_VANDER: LinalgVanderFn, [x], x, N),
+        boxing!(LINALG_VANDER: LinalgVanderFn, x, N),
     ],
     linalg_vander_boxed,
 );

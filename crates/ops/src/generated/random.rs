@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::random`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static UNIFORM_: Operator<UniformInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, uniform__kernel as UniformInPlaceFn),
         Kernel::new(DispatchKey::Meta, uniform__kernel as UniformInPlaceFn),
         observed!(UNIFORM_: UniformInPlaceFn, [self_], self_, from, to, generator),
+        boxing!(UNIFORM_: UniformInPlaceFn, self_, from, to, generator),
     ],
     uniform__boxed,
 );
@@ -64,6 +65,7 @@ pub static NORMAL_: Operator<NormalInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, normal__kernel as NormalInPlaceFn),
         Kernel::new(DispatchKey::Meta, normal__kernel as NormalInPlaceFn),
         observed!(NORMAL_: NormalInPlaceFn, [self_], self_, mean, std, generator),
+        boxing!(NORMAL_: NormalInPlaceFn, self_, mean, std, generator),
     ],
     normal__boxed,
 );
@@ -107,6 +109,7 @@ pub static EXPONENTIAL_: Operator<ExponentialInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exponential__kernel as ExponentialInPlaceFn),
         Kernel::new(DispatchKey::Meta, exponential__kernel as ExponentialInPlaceFn),
         observed!(EXPONENTIAL_: ExponentialInPlaceFn, [self_], self_, lambd, generator),
+        boxing!(EXPONENTIAL_: ExponentialInPlaceFn, self_, lambd, generator),
     ],
     exponential__boxed,
 );
@@ -149,6 +152,7 @@ pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cauchy__kernel as CauchyInPlaceFn),
         Kernel::new(DispatchKey::Meta, cauchy__kernel as CauchyInPlaceFn),
         observed!(CAUCHY_: CauchyInPlaceFn, [self_], self_, median, sigma, generator),
+        boxing!(CAUCHY_: CauchyInPlaceFn, self_, median, sigma, generator),
     ],
     cauchy__boxed,
 );
@@ -192,6 +196,7 @@ pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log_normal__kernel as LogNormalInPlaceFn),
         Kernel::new(DispatchKey::Meta, log_normal__kernel as LogNormalInPlaceFn),
         observed!(LOG_NORMAL_: LogNormalInPlaceFn, [self_], self_, mean, std, generator),
+        boxing!(LOG_NORMAL_: LogNormalInPlaceFn, self_, mean, std, generator),
     ],
     log_normal__boxed,
 );
@@ -235,6 +240,7 @@ pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, geometric__kernel as GeometricInPlaceFn),
         Kernel::new(DispatchKey::Meta, geometric__kernel as GeometricInPlaceFn),
         observed!(GEOMETRIC_: GeometricInPlaceFn, [self_], self_, p, generator),
+        boxing!(GEOMETRIC_: GeometricInPlaceFn, self_, p, generator),
     ],
     geometric__boxed,
 );
@@ -277,6 +283,7 @@ pub static RANDOM_: Operator<RandomInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, random__kernel as RandomInPlaceFn),
         Kernel::new(DispatchKey::Meta, random__kernel as RandomInPlaceFn),
         observed!(RANDOM_: RandomInPlaceFn, [self_], self_, generator),
+        boxing!(RANDOM_: RandomInPlaceFn, self_, generator),
     ],
     random__boxed,
 );
@@ -313,6 +320,7 @@ pub static RANDOM__TO: Operator<RandomInPlaceToFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, random__to_kernel as RandomInPlaceToFn),
         Kernel::new(DispatchKey::Meta, random__to_kernel as RandomInPlaceToFn),
         observed!(RANDOM__TO: RandomInPlaceToFn, [self_], self_, to, generator),
+        boxing!(RANDOM__TO: RandomInPlaceToFn, self_, to, generator),
     ],
     random__to_boxed,
 );
@@ -356,6 +364,7 @@ pub static RANDOM__FROM: Operator<RandomInPlaceFromFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, random__from_kernel as RandomInPlaceFromFn),
         Kernel::new(DispatchKey::Meta, random__from_kernel as RandomInPlaceFromFn),
         observed!(RANDOM__FROM: RandomInPlaceFromFn, [self_], self_, from, to, generator),
+        boxing!(RANDOM__FROM: RandomInPlaceFromFn, self_, from, to, generator),
     ],
     random__from_boxed,
 );
@@ -404,6 +413,7 @@ pub static BERNOULLI__FLOAT: Operator<BernoulliInPlaceFloatFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
         Kernel::new(DispatchKey::Meta, bernoulli__float_kernel as BernoulliInPlaceFloatFn),
         observed!(BERNOULLI__FLOAT: BernoulliInPlaceFloatFn, [self_], self_, p, generator),
+        boxing!(BERNOULLI__FLOAT: BernoulliInPlaceFloatFn, self_, p, generator),
     ],
     bernoulli__float_boxed,
 );
@@ -446,6 +456,7 @@ pub static BERNOULLI__TENSOR: Operator<BernoulliInPlaceTensorFn> = Operator::new
         Kernel::new(DispatchKey::Cpu, bernoulli__tensor_cpu as BernoulliInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, bernoulli__tensor_meta as BernoulliInPlaceTensorFn),
         observed!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, [self_, p], self_, p, generator),
+        boxing!(BERNOULLI__TENSOR: BernoulliInPlaceTensorFn, self_, p, generator),
     ],
     bernoulli__tensor_boxed,
 );
@@ -500,6 +511,7 @@ pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_composite as BernoulliFn),
         observed!(BERNOULLI: BernoulliFn, [self_], self_, generator),
+        boxing!(BERNOULLI: BernoulliFn, self_, generator),
     ],
     bernoulli_boxed,
 );
@@ -536,6 +548,7 @@ pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_out_composite as BernoulliOutFn),
         observed!(BERNOULLI_OUT: BernoulliOutFn, [self_, out], self_, generator, out),
+        boxing!(BERNOULLI_OUT: BernoulliOutFn, self_, generator, out),
     ],
     bernoulli_out_boxed,
 );
@@ -575,6 +588,7 @@ pub static BERNOULLI_P: Operator<BernoulliPFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, bernoulli_p_composite as BernoulliPFn),
         observed!(BERNOULLI_P: BernoulliPFn, [self_], self_, p, generator),
+        boxing!(BERNOULLI_P: BernoulliPFn, self_, p, generator),
     ],
     bernoulli_p_boxed,
 );

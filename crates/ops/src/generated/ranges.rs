@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::ranges`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -26,6 +27,7 @@ pub static ARANGE: Operator<ArangeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_composite as ArangeFn),
         observed!(ARANGE: ArangeFn, [], end, dtype, layout, device, pin_memory),
+        boxing!(ARANGE: ArangeFn, end, dtype, layout, device, pin_memory),
     ],
     arange_boxed,
 );
@@ -78,6 +80,7 @@ pub static ARANGE_OUT: Operator<ArangeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_out_composite as ArangeOutFn),
         observed!(ARANGE_OUT: ArangeOutFn, [out], end, out),
+        boxing!(ARANGE_OUT: ArangeOutFn, end, out),
     ],
     arange_out_boxed,
 );
@@ -120,6 +123,7 @@ pub static ARANGE_START: Operator<ArangeStartFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_composite as ArangeStartFn),
         observed!(ARANGE_START: ArangeStartFn, [], start, end, dtype, layout, device, pin_memory),
+        boxing!(ARANGE_START: ArangeStartFn, start, end, dtype, layout, device, pin_memory),
     ],
     arange_start_boxed,
 );
@@ -184,6 +188,7 @@ pub static ARANGE_START_STEP: Operator<ArangeStartStepFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_step_composite as ArangeStartStepFn),
         observed!(ARANGE_START_STEP: ArangeStartStepFn, [], start, end, step, dtype, layout, device, pin_memory),
+        boxing!(ARANGE_START_STEP: ArangeStartStepFn, start, end, step, dtype, layout, device, pin_memory),
     ],
     arange_start_step_boxed,
 );
@@ -242,6 +247,7 @@ pub static ARANGE_START_OUT: Operator<ArangeStartOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, arange_start_out_composite as ArangeStartOutFn),
         observed!(ARANGE_START_OUT: ArangeStartOutFn, [out], start, end, step, out),
+        boxing!(ARANGE_START_OUT: ArangeStartOutFn, start, end, step, out),
     ],
     arange_start_out_boxed,
 );
@@ -299,6 +305,7 @@ pub static LINSPACE: Operator<LinspaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_composite as LinspaceFn),
         observed!(LINSPACE: LinspaceFn, [], start, end, steps, dtype, layout, device, pin_memory),
+        boxing!(LINSPACE: LinspaceFn, start, end, steps, dtype, layout, device, pin_memory),
     ],
     linspace_boxed,
 );
@@ -357,6 +364,7 @@ pub static LINSPACE_OUT: Operator<LinspaceOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, linspace_out_composite as LinspaceOutFn),
         observed!(LINSPACE_OUT: LinspaceOutFn, [out], start, end, steps, out),
+        boxing!(LINSPACE_OUT: LinspaceOutFn, start, end, steps, out),
     ],
     linspace_out_boxed,
 );
@@ -417,6 +425,7 @@ pub static LINSPACE_TENSOR_TENSOR: Operator<LinspaceTensorTensorFn> = Operator::
             linspace_tensor_tensor_composite as LinspaceTensorTensorFn,
         ),
         observed!(LINSPACE_TENSOR_TENSOR: LinspaceTensorTensorFn, [start, end], start, end, steps, dtype, layout, device, pin_memory),
+        boxing!(LINSPACE_TENSOR_TENSOR: LinspaceTensorTensorFn, start, end, steps, dtype, layout, device, pin_memory),
     ],
     linspace_tensor_tensor_boxed,
 );
@@ -479,6 +488,7 @@ pub static LINSPACE_TENSOR_TENSOR_OUT: Operator<LinspaceTensorTensorOutFn> = Ope
             linspace_tensor_tensor_out_composite as LinspaceTensorTensorOutFn,
         ),
         observed!(LINSPACE_TENSOR_TENSOR_OUT: LinspaceTensorTensorOutFn, [start, end, out], start, end, steps, out),
+        boxing!(LINSPACE_TENSOR_TENSOR_OUT: LinspaceTensorTensorOutFn, start, end, steps, out),
     ],
     linspace_tensor_tensor_out_boxed,
 );
@@ -545,6 +555,7 @@ pub static LINSPACE_TENSOR_SCALAR: Operator<LinspaceTensorScalarFn> = Operator::
             linspace_tensor_scalar_composite as LinspaceTensorScalarFn,
         ),
         observed!(LINSPACE_TENSOR_SCALAR: LinspaceTensorScalarFn, [start], start, end, steps, dtype, layout, device, pin_memory),
+        boxing!(LINSPACE_TENSOR_SCALAR: LinspaceTensorScalarFn, start, end, steps, dtype, layout, device, pin_memory),
     ],
     linspace_tensor_scalar_boxed,
 );
@@ -606,6 +617,7 @@ pub static LINSPACE_TENSOR_SCALAR_OUT: Operator<LinspaceTensorScalarOutFn> = Ope
             linspace_tensor_scalar_out_composite as LinspaceTensorScalarOutFn,
         ),
         observed!(LINSPACE_TENSOR_SCALAR_OUT: LinspaceTensorScalarOutFn, [start, out], start, end, steps, out),
+        boxing!(LINSPACE_TENSOR_SCALAR_OUT: LinspaceTensorScalarOutFn, start, end, steps, out),
     ],
     linspace_tensor_scalar_out_boxed,
 );
@@ -671,6 +683,7 @@ pub static LINSPACE_SCALAR_TENSOR: Operator<LinspaceScalarTensorFn> = Operator::
             linspace_scalar_tensor_composite as LinspaceScalarTensorFn,
         ),
         observed!(LINSPACE_SCALAR_TENSOR: LinspaceScalarTensorFn, [end], start, end, steps, dtype, layout, device, pin_memory),
+        boxing!(LINSPACE_SCALAR_TENSOR: LinspaceScalarTensorFn, start, end, steps, dtype, layout, device, pin_memory),
     ],
     linspace_scalar_tensor_boxed,
 );
@@ -732,6 +745,7 @@ pub static LINSPACE_SCALAR_TENSOR_OUT: Operator<LinspaceScalarTensorOutFn> = Ope
             linspace_scalar_tensor_out_composite as LinspaceScalarTensorOutFn,
         ),
         observed!(LINSPACE_SCALAR_TENSOR_OUT: LinspaceScalarTensorOutFn, [end, out], start, end, steps, out),
+        boxing!(LINSPACE_SCALAR_TENSOR_OUT: LinspaceScalarTensorOutFn, start, end, steps, out),
     ],
     linspace_scalar_tensor_out_boxed,
 );
@@ -794,6 +808,7 @@ pub static TRIL_INDICES: Operator<TrilIndicesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_composite as TrilIndicesFn),
         observed!(TRIL_INDICES: TrilIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
+        boxing!(TRIL_INDICES: TrilIndicesFn, row, col, offset, dtype, layout, device, pin_memory),
     ],
     tril_indices_boxed,
 );
@@ -852,6 +867,7 @@ pub static TRIL_INDICES_OUT: Operator<TrilIndicesOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, tril_indices_out_composite as TrilIndicesOutFn),
         observed!(TRIL_INDICES_OUT: TrilIndicesOutFn, [out], row, col, offset, out),
+        boxing!(TRIL_INDICES_OUT: TrilIndicesOutFn, row, col, offset, out),
     ],
     tril_indices_out_boxed,
 );
@@ -909,6 +925,7 @@ pub static TRIU_INDICES: Operator<TriuIndicesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_composite as TriuIndicesFn),
         observed!(TRIU_INDICES: TriuIndicesFn, [], row, col, offset, dtype, layout, device, pin_memory),
+        boxing!(TRIU_INDICES: TriuIndicesFn, row, col, offset, dtype, layout, device, pin_memory),
     ],
     triu_indices_boxed,
 );
@@ -967,6 +984,7 @@ pub static TRIU_INDICES_OUT: Operator<TriuIndicesOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, triu_indices_out_composite as TriuIndicesOutFn),
         observed!(TRIU_INDICES_OUT: TriuIndicesOutFn, [out], row, col, offset, out),
+        boxing!(TRIU_INDICES_OUT: TriuIndicesOutFn, row, col, offset, out),
     ],
     triu_indices_out_boxed,
 );
@@ -1025,6 +1043,7 @@ pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_composite as LogspaceFn),
         observed!(LOGSPACE: LogspaceFn, [], start, end, steps, base, dtype, layout, device, pin_memory),
+        boxing!(LOGSPACE: LogspaceFn, start, end, steps, base, dtype, layout, device, pin_memory),
     ],
     logspace_boxed,
 );
@@ -1086,6 +1105,7 @@ pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, logspace_out_composite as LogspaceOutFn),
         observed!(LOGSPACE_OUT: LogspaceOutFn, [out], start, end, steps, base, out),
+        boxing!(LOGSPACE_OUT: LogspaceOutFn, start, end, steps, base, out),
     ],
     logspace_out_boxed,
 );
@@ -1155,6 +1175,7 @@ pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::
             logspace_tensor_tensor_composite as LogspaceTensorTensorFn,
         ),
         observed!(LOGSPACE_TENSOR_TENSOR: LogspaceTensorTensorFn, [start, end], start, end, steps, base, dtype, layout, device, pin_memory),
+        boxing!(LOGSPACE_TENSOR_TENSOR: LogspaceTensorTensorFn, start, end, steps, base, dtype, layout, device, pin_memory),
     ],
     logspace_tensor_tensor_boxed,
 );
@@ -1220,6 +1241,7 @@ pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Ope
             logspace_tensor_tensor_out_composite as LogspaceTensorTensorOutFn,
         ),
         observed!(LOGSPACE_TENSOR_TENSOR_OUT: LogspaceTensorTensorOutFn, [start, end, out], start, end, steps, base, out),
+        boxing!(LOGSPACE_TENSOR_TENSOR_OUT: LogspaceTensorTensorOutFn, start, end, steps, base, out),
     ],
     logspace_tensor_tensor_out_boxed,
 );
@@ -1296,6 +1318,7 @@ pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::
             logspace_tensor_scalar_composite as LogspaceTensorScalarFn,
         ),
         observed!(LOGSPACE_TENSOR_SCALAR: LogspaceTensorScalarFn, [start], start, end, steps, base, dtype, layout, device, pin_memory),
+        boxing!(LOGSPACE_TENSOR_SCALAR: LogspaceTensorScalarFn, start, end, steps, base, dtype, layout, device, pin_memory),
     ],
     logspace_tensor_scalar_boxed,
 );
@@ -1360,6 +1383,7 @@ pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Ope
             logspace_tensor_scalar_out_composite as LogspaceTensorScalarOutFn,
         ),
         observed!(LOGSPACE_TENSOR_SCALAR_OUT: LogspaceTensorScalarOutFn, [start, out], start, end, steps, base, out),
+        boxing!(LOGSPACE_TENSOR_SCALAR_OUT: LogspaceTensorScalarOutFn, start, end, steps, base, out),
     ],
     logspace_tensor_scalar_out_boxed,
 );
@@ -1435,6 +1459,7 @@ pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::
             logspace_scalar_tensor_composite as LogspaceScalarTensorFn,
         ),
         observed!(LOGSPACE_SCALAR_TENSOR: LogspaceScalarTensorFn, [end], start, end, steps, base, dtype, layout, device, pin_memory),
+        boxing!(LOGSPACE_SCALAR_TENSOR: LogspaceScalarTensorFn, start, end, steps, base, dtype, layout, device, pin_memory),
     ],
     logspace_scalar_tensor_boxed,
 );
@@ -1499,6 +1524,7 @@ pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Ope
             logspace_scalar_tensor_out_composite as LogspaceScalarTensorOutFn,
         ),
         observed!(LOGSPACE_SCALAR_TENSOR_OUT: LogspaceScalarTensorOutFn, [end, out], start, end, steps, base, out),
+        boxing!(LOGSPACE_SCALAR_TENSOR_OUT: LogspaceScalarTensorOutFn, start, end, steps, base, out),
     ],
     logspace_scalar_tensor_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::rearrange`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -18,6 +18,7 @@ pub static NARROW: Operator<NarrowFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_composite as NarrowFn),
         observed!(NARROW: NarrowFn, [self_], self_, dim, start, length),
+        boxing!(NARROW: NarrowFn, self_, dim, start, length),
     ],
     narrow_boxed,
 );
@@ -57,6 +58,7 @@ pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_tensor_composite as NarrowTensorFn),
         observed!(NARROW_TENSOR: NarrowTensorFn, [self_, start], self_, dim, start, length),
+        boxing!(NARROW_TENSOR: NarrowTensorFn, self_, dim, start, length),
     ],
     narrow_tensor_boxed,
 );
@@ -96,6 +98,7 @@ pub static VIEW_AS: Operator<ViewAsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, view_as_composite as ViewAsFn),
         observed!(VIEW_AS: ViewAsFn, [self_, other], self_, other),
+        boxing!(VIEW_AS: ViewAsFn, self_, other),
     ],
     view_as_boxed,
 );
@@ -128,6 +131,7 @@ pub static RESHAPE_AS: Operator<ReshapeAsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_as_composite as ReshapeAsFn),
         observed!(RESHAPE_AS: ReshapeAsFn, [self_, other], self_, other),
+        boxing!(RESHAPE_AS: ReshapeAsFn, self_, other),
     ],
     reshape_as_boxed,
 );
@@ -160,6 +164,7 @@ pub static EXPAND_AS: Operator<ExpandAsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_as_composite as ExpandAsFn),
         observed!(EXPAND_AS: ExpandAsFn, [self_, other], self_, other),
+        boxing!(EXPAND_AS: ExpandAsFn, self_, other),
     ],
     expand_as_boxed,
 );
@@ -192,6 +197,7 @@ pub static BROADCAST_TO: Operator<BroadcastToFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, broadcast_to_composite as BroadcastToFn),
         observed!(BROADCAST_TO: BroadcastToFn, [self_], self_, size),
+        boxing!(BROADCAST_TO: BroadcastToFn, self_, size),
     ],
     broadcast_to_boxed,
 );
@@ -227,6 +233,7 @@ pub static BROADCAST_TENSORS: Operator<BroadcastTensorsFn> = Operator::new(
             broadcast_tensors_composite as BroadcastTensorsFn,
         ),
         observed!(BROADCAST_TENSORS: BroadcastTensorsFn, [tensors], tensors),
+        boxing!(BROADCAST_TENSORS: BroadcastTensorsFn, tensors),
     ],
     broadcast_tensors_boxed,
 );
@@ -262,6 +269,7 @@ pub static FLATTEN_USING_INTS: Operator<FlattenUsingIntsFn> = Operator::new(
             flatten_using_ints_composite as FlattenUsingIntsFn,
         ),
         observed!(FLATTEN_USING_INTS: FlattenUsingIntsFn, [self_], self_, start_dim, end_dim),
+        boxing!(FLATTEN_USING_INTS: FlattenUsingIntsFn, self_, start_dim, end_dim),
     ],
     flatten_using_ints_boxed,
 );
@@ -299,6 +307,7 @@ pub static RAVEL: Operator<RavelFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, ravel_composite as RavelFn),
         observed!(RAVEL: RavelFn, [self_], self_),
+        boxing!(RAVEL: RavelFn, self_),
     ],
     ravel_boxed,
 );
@@ -331,6 +340,7 @@ pub static UNFLATTEN_INT: Operator<UnflattenIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unflatten_int_composite as UnflattenIntFn),
         observed!(UNFLATTEN_INT: UnflattenIntFn, [self_], self_, dim, sizes),
+        boxing!(UNFLATTEN_INT: UnflattenIntFn, self_, dim, sizes),
     ],
     unflatten_int_boxed,
 );
@@ -363,6 +373,7 @@ pub static MOVEDIM_INTLIST: Operator<MovedimIntlistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_intlist_composite as MovedimIntlistFn),
         observed!(MOVEDIM_INTLIST: MovedimIntlistFn, [self_], self_, source, destination),
+        boxing!(MOVEDIM_INTLIST: MovedimIntlistFn, self_, source, destination),
     ],
     movedim_intlist_boxed,
 );
@@ -400,6 +411,7 @@ pub static MOVEDIM_INT: Operator<MovedimIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, movedim_int_composite as MovedimIntFn),
         observed!(MOVEDIM_INT: MovedimIntFn, [self_], self_, source, destination),
+        boxing!(MOVEDIM_INT: MovedimIntFn, self_, source, destination),
     ],
     movedim_int_boxed,
 );
@@ -437,6 +449,7 @@ pub static MOVEAXIS_INTLIST: Operator<MoveaxisIntlistFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_intlist_composite as MoveaxisIntlistFn),
         observed!(MOVEAXIS_INTLIST: MoveaxisIntlistFn, [self_], self_, source, destination),
+        boxing!(MOVEAXIS_INTLIST: MoveaxisIntlistFn, self_, source, destination),
     ],
     moveaxis_intlist_boxed,
 );
@@ -474,6 +487,7 @@ pub static MOVEAXIS_INT: Operator<MoveaxisIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, moveaxis_int_composite as MoveaxisIntFn),
         observed!(MOVEAXIS_INT: MoveaxisIntFn, [self_], self_, source, destination),
+        boxing!(MOVEAXIS_INT: MoveaxisIntFn, self_, source, destination),
     ],
     moveaxis_int_boxed,
 );
@@ -511,6 +525,7 @@ pub static SWAPAXES: Operator<SwapaxesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, swapaxes_composite as SwapaxesFn),
         observed!(SWAPAXES: SwapaxesFn, [self_], self_, axis0, axis1),
+        boxing!(SWAPAXES: SwapaxesFn, self_, axis0, axis1),
     ],
     swapaxes_boxed,
 );
@@ -543,6 +558,7 @@ pub static SWAPDIMS: Operator<SwapdimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, swapdims_composite as SwapdimsFn),
         observed!(SWAPDIMS: SwapdimsFn, [self_], self_, dim0, dim1),
+        boxing!(SWAPDIMS: SwapdimsFn, self_, dim0, dim1),
     ],
     swapdims_boxed,
 );
@@ -575,6 +591,7 @@ pub static NUMPY_T: Operator<NumpyTFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, numpy_T_composite as NumpyTFn),
         observed!(NUMPY_T: NumpyTFn, [self_], self_),
+        boxing!(NUMPY_T: NumpyTFn, self_),
     ],
     numpy_T_boxed,
 );
@@ -607,6 +624,7 @@ pub static MT: Operator<MTFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, mT_composite as MTFn),
         observed!(MT: MTFn, [self_], self_),
+        boxing!(MT: MTFn, self_),
     ],
     mT_boxed,
 );
@@ -639,6 +657,7 @@ pub static ADJOINT: Operator<AdjointFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, adjoint_composite as AdjointFn),
         observed!(ADJOINT: AdjointFn, [self_], self_),
+        boxing!(ADJOINT: AdjointFn, self_),
     ],
     adjoint_boxed,
 );

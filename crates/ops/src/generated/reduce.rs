@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::reduce`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{convert_to_out, copy_all_to_out, copy_to_out, ensure_same_device};
@@ -20,6 +20,7 @@ pub static SUM: Operator<SumFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_composite as SumFn),
         observed!(SUM: SumFn, [self_], self_, dtype),
+        boxing!(SUM: SumFn, self_, dtype),
     ],
     sum_boxed,
 );
@@ -52,6 +53,7 @@ pub static SUM_OUT: Operator<SumOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, sum_out_composite as SumOutFn),
         observed!(SUM_OUT: SumOutFn, [self_, out], self_, dtype, out),
+        boxing!(SUM_OUT: SumOutFn, self_, dtype, out),
     ],
     sum_out_boxed,
 );
@@ -93,6 +95,7 @@ pub static SUM_DIM_INTLIST: Operator<SumDimIntlistFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sum_dim_intlist_cpu as SumDimIntlistFn),
         Kernel::new(DispatchKey::Meta, sum_dim_intlist_meta as SumDimIntlistFn),
         observed!(SUM_DIM_INTLIST: SumDimIntlistFn, [self_], self_, dim, keepdim, dtype),
+        boxing!(SUM_DIM_INTLIST: SumDimIntlistFn, self_, dim, keepdim, dtype),
     ],
     sum_dim_intlist_boxed,
 );
@@ -161,6 +164,7 @@ pub static SUM_INTLIST_OUT: Operator<SumIntlistOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sum_intlist_out_cpu as SumIntlistOutFn),
         Kernel::new(DispatchKey::Meta, sum_intlist_out_meta as SumIntlistOutFn),
         observed!(SUM_INTLIST_OUT: SumIntlistOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+        boxing!(SUM_INTLIST_OUT: SumIntlistOutFn, self_, dim, keepdim, dtype, out),
     ],
     sum_intlist_out_boxed,
 );
@@ -234,6 +238,7 @@ pub static NANSUM: Operator<NansumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nansum_cpu as NansumFn),
         Kernel::new(DispatchKey::Meta, nansum_meta as NansumFn),
         observed!(NANSUM: NansumFn, [self_], self_, dim, keepdim, dtype),
+        boxing!(NANSUM: NansumFn, self_, dim, keepdim, dtype),
     ],
     nansum_boxed,
 );
@@ -302,6 +307,7 @@ pub static NANSUM_OUT: Operator<NansumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nansum_out_cpu as NansumOutFn),
         Kernel::new(DispatchKey::Meta, nansum_out_meta as NansumOutFn),
         observed!(NANSUM_OUT: NansumOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+        boxing!(NANSUM_OUT: NansumOutFn, self_, dim, keepdim, dtype, out),
     ],
     nansum_out_boxed,
 );
@@ -374,6 +380,7 @@ pub static MEAN: Operator<MeanFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_composite as MeanFn),
         observed!(MEAN: MeanFn, [self_], self_, dtype),
+        boxing!(MEAN: MeanFn, self_, dtype),
     ],
     mean_boxed,
 );
@@ -406,6 +413,7 @@ pub static MEAN_DTYPE_OUT: Operator<MeanDtypeOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, mean_dtype_out_composite as MeanDtypeOutFn),
         observed!(MEAN_DTYPE_OUT: MeanDtypeOutFn, [self_, out], self_, dtype, out),
+        boxing!(MEAN_DTYPE_OUT: MeanDtypeOutFn, self_, dtype, out),
     ],
     mean_dtype_out_boxed,
 );
@@ -446,6 +454,7 @@ pub static MEAN_DIM: Operator<MeanDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mean_dim_cpu as MeanDimFn),
         Kernel::new(DispatchKey::Meta, mean_dim_meta as MeanDimFn),
         observed!(MEAN_DIM: MeanDimFn, [self_], self_, dim, keepdim, dtype),
+        boxing!(MEAN_DIM: MeanDimFn, self_, dim, keepdim, dtype),
     ],
     mean_dim_boxed,
 );
@@ -514,6 +523,7 @@ pub static MEAN_OUT: Operator<MeanOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, mean_out_cpu as MeanOutFn),
         Kernel::new(DispatchKey::Meta, mean_out_meta as MeanOutFn),
         observed!(MEAN_OUT: MeanOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+        boxing!(MEAN_OUT: MeanOutFn, self_, dim, keepdim, dtype, out),
     ],
     mean_out_boxed,
 );
@@ -587,6 +597,7 @@ pub static PROD: Operator<ProdFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, prod_kernel as ProdFn),
         Kernel::new(DispatchKey::Meta, prod_kernel as ProdFn),
         observed!(PROD: ProdFn, [self_], self_, dtype),
+        boxing!(PROD: ProdFn, self_, dtype),
     ],
     prod_boxed,
 );
@@ -623,6 +634,7 @@ pub static PROD_OUT: Operator<ProdOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, prod_out_kernel as ProdOutFn),
         Kernel::new(DispatchKey::Meta, prod_out_kernel as ProdOutFn),
         observed!(PROD_OUT: ProdOutFn, [self_, out], self_, dtype, out),
+        boxing!(PROD_OUT: ProdOutFn, self_, dtype, out),
     ],
     prod_out_boxed,
 );
@@ -666,6 +678,7 @@ pub static PROD_DIM_INT: Operator<ProdDimIntFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, prod_dim_int_cpu as ProdDimIntFn),
         Kernel::new(DispatchKey::Meta, prod_dim_int_meta as ProdDimIntFn),
         observed!(PROD_DIM_INT: ProdDimIntFn, [self_], self_, dim, keepdim, dtype),
+        boxing!(PROD_DIM_INT: ProdDimIntFn, self_, dim, keepdim, dtype),
     ],
     prod_dim_int_boxed,
 );
@@ -723,6 +736,7 @@ pub static PROD_INT_OUT: Operator<ProdIntOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, prod_int_out_cpu as ProdIntOutFn),
         Kernel::new(DispatchKey::Meta, prod_int_out_meta as ProdIntOutFn),
         observed!(PROD_INT_OUT: ProdIntOutFn, [self_, out], self_, dim, keepdim, dtype, out),
+        boxing!(PROD_INT_OUT: ProdIntOutFn, self_, dim, keepdim, dtype, out),
     ],
     prod_int_out_boxed,
 );
@@ -796,6 +810,7 @@ pub static ANY: Operator<AnyFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_cpu as AnyFn),
         Kernel::new(DispatchKey::Meta, any_meta as AnyFn),
         observed!(ANY: AnyFn, [self_], self_),
+        boxing!(ANY: AnyFn, self_),
     ],
     any_boxed,
 );
@@ -840,6 +855,7 @@ pub static ANY_ALL_OUT: Operator<AnyAllOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_all_out_cpu as AnyAllOutFn),
         Kernel::new(DispatchKey::Meta, any_all_out_meta as AnyAllOutFn),
         observed!(ANY_ALL_OUT: AnyAllOutFn, [self_, out], self_, out),
+        boxing!(ANY_ALL_OUT: AnyAllOutFn, self_, out),
     ],
     any_all_out_boxed,
 );
@@ -886,6 +902,7 @@ pub static ANY_DIM: Operator<AnyDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_dim_cpu as AnyDimFn),
         Kernel::new(DispatchKey::Meta, any_dim_meta as AnyDimFn),
         observed!(ANY_DIM: AnyDimFn, [self_], self_, dim, keepdim),
+        boxing!(ANY_DIM: AnyDimFn, self_, dim, keepdim),
     ],
     any_dim_boxed,
 );
@@ -930,6 +947,7 @@ pub static ANY_OUT: Operator<AnyOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_out_cpu as AnyOutFn),
         Kernel::new(DispatchKey::Meta, any_out_meta as AnyOutFn),
         observed!(ANY_OUT: AnyOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ANY_OUT: AnyOutFn, self_, dim, keepdim, out),
     ],
     any_out_boxed,
 );
@@ -977,6 +995,7 @@ pub static ANY_DIMS: Operator<AnyDimsFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_dims_cpu as AnyDimsFn),
         Kernel::new(DispatchKey::Meta, any_dims_meta as AnyDimsFn),
         observed!(ANY_DIMS: AnyDimsFn, [self_], self_, dim, keepdim),
+        boxing!(ANY_DIMS: AnyDimsFn, self_, dim, keepdim),
     ],
     any_dims_boxed,
 );
@@ -1026,6 +1045,7 @@ pub static ANY_DIMS_OUT: Operator<AnyDimsOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, any_dims_out_cpu as AnyDimsOutFn),
         Kernel::new(DispatchKey::Meta, any_dims_out_meta as AnyDimsOutFn),
         observed!(ANY_DIMS_OUT: AnyDimsOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ANY_DIMS_OUT: AnyDimsOutFn, self_, dim, keepdim, out),
     ],
     any_dims_out_boxed,
 );
@@ -1085,6 +1105,7 @@ pub static ALL: Operator<AllFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_cpu as AllFn),
         Kernel::new(DispatchKey::Meta, all_meta as AllFn),
         observed!(ALL: AllFn, [self_], self_),
+        boxing!(ALL: AllFn, self_),
     ],
     all_boxed,
 );
@@ -1129,6 +1150,7 @@ pub static ALL_ALL_OUT: Operator<AllAllOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_all_out_cpu as AllAllOutFn),
         Kernel::new(DispatchKey::Meta, all_all_out_meta as AllAllOutFn),
         observed!(ALL_ALL_OUT: AllAllOutFn, [self_, out], self_, out),
+        boxing!(ALL_ALL_OUT: AllAllOutFn, self_, out),
     ],
     all_all_out_boxed,
 );
@@ -1175,6 +1197,7 @@ pub static ALL_DIM: Operator<AllDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_dim_cpu as AllDimFn),
         Kernel::new(DispatchKey::Meta, all_dim_meta as AllDimFn),
         observed!(ALL_DIM: AllDimFn, [self_], self_, dim, keepdim),
+        boxing!(ALL_DIM: AllDimFn, self_, dim, keepdim),
     ],
     all_dim_boxed,
 );
@@ -1219,6 +1242,7 @@ pub static ALL_OUT: Operator<AllOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_out_cpu as AllOutFn),
         Kernel::new(DispatchKey::Meta, all_out_meta as AllOutFn),
         observed!(ALL_OUT: AllOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ALL_OUT: AllOutFn, self_, dim, keepdim, out),
     ],
     all_out_boxed,
 );
@@ -1266,6 +1290,7 @@ pub static ALL_DIMS: Operator<AllDimsFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_dims_cpu as AllDimsFn),
         Kernel::new(DispatchKey::Meta, all_dims_meta as AllDimsFn),
         observed!(ALL_DIMS: AllDimsFn, [self_], self_, dim, keepdim),
+        boxing!(ALL_DIMS: AllDimsFn, self_, dim, keepdim),
     ],
     all_dims_boxed,
 );
@@ -1315,6 +1340,7 @@ pub static ALL_DIMS_OUT: Operator<AllDimsOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, all_dims_out_cpu as AllDimsOutFn),
         Kernel::new(DispatchKey::Meta, all_dims_out_meta as AllDimsOutFn),
         observed!(ALL_DIMS_OUT: AllDimsOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ALL_DIMS_OUT: AllDimsOutFn, self_, dim, keepdim, out),
     ],
     all_dims_out_boxed,
 );
@@ -1373,6 +1399,7 @@ pub static COUNT_NONZERO: Operator<CountNonzeroFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_composite as CountNonzeroFn),
         observed!(COUNT_NONZERO: CountNonzeroFn, [self_], self_, dim),
+        boxing!(COUNT_NONZERO: CountNonzeroFn, self_, dim),
     ],
     count_nonzero_boxed,
 );
@@ -1405,6 +1432,7 @@ pub static COUNT_NONZERO_OUT: Operator<CountNonzeroOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, count_nonzero_out_composite as CountNonzeroOutFn),
         observed!(COUNT_NONZERO_OUT: CountNonzeroOutFn, [self_, out], self_, dim, out),
+        boxing!(COUNT_NONZERO_OUT: CountNonzeroOutFn, self_, dim, out),
     ],
     count_nonzero_out_boxed,
 );
@@ -1445,6 +1473,7 @@ pub static COUNT_NONZERO_DIM_INTLIST: Operator<CountNonzeroDimIntlistFn> = Opera
         Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
         Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_kernel as CountNonzeroDimIntlistFn),
         observed!(COUNT_NONZERO_DIM_INTLIST: CountNonzeroDimIntlistFn, [self_], self_, dim),
+        boxing!(COUNT_NONZERO_DIM_INTLIST: CountNonzeroDimIntlistFn, self_, dim),
     ],
     count_nonzero_dim_intlist_boxed,
 );
@@ -1481,6 +1510,7 @@ pub static COUNT_NONZERO_DIM_INTLIST_OUT: Operator<CountNonzeroDimIntlistOutFn> 
         Kernel::new(DispatchKey::Cpu, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
         Kernel::new(DispatchKey::Meta, count_nonzero_dim_intlist_out_kernel as CountNonzeroDimIntlistOutFn),
         observed!(COUNT_NONZERO_DIM_INTLIST_OUT: CountNonzeroDimIntlistOutFn, [self_, out], self_, dim, out),
+        boxing!(COUNT_NONZERO_DIM_INTLIST_OUT: CountNonzeroDimIntlistOutFn, self_, dim, out),
     ],
     count_nonzero_dim_intlist_out_boxed,
 );
@@ -1524,6 +1554,7 @@ pub static LOGSUMEXP: Operator<LogsumexpFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logsumexp_kernel as LogsumexpFn),
         Kernel::new(DispatchKey::Meta, logsumexp_kernel as LogsumexpFn),
         observed!(LOGSUMEXP: LogsumexpFn, [self_], self_, dim, keepdim),
+        boxing!(LOGSUMEXP: LogsumexpFn, self_, dim, keepdim),
     ],
     logsumexp_boxed,
 );
@@ -1560,6 +1591,7 @@ pub static LOGSUMEXP_OUT: Operator<LogsumexpOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logsumexp_out_kernel as LogsumexpOutFn),
         Kernel::new(DispatchKey::Meta, logsumexp_out_kernel as LogsumexpOutFn),
         observed!(LOGSUMEXP_OUT: LogsumexpOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(LOGSUMEXP_OUT: LogsumexpOutFn, self_, dim, keepdim, out),
     ],
     logsumexp_out_boxed,
 );
@@ -1604,6 +1636,7 @@ pub static MAX: Operator<MaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, max_cpu as MaxFn),
         Kernel::new(DispatchKey::Meta, max_meta as MaxFn),
         observed!(MAX: MaxFn, [self_], self_),
+        boxing!(MAX: MaxFn, self_),
     ],
     max_boxed,
 );
@@ -1648,6 +1681,7 @@ pub static MAX_UNARY_OUT: Operator<MaxUnaryOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, max_unary_out_cpu as MaxUnaryOutFn),
         Kernel::new(DispatchKey::Meta, max_unary_out_meta as MaxUnaryOutFn),
         observed!(MAX_UNARY_OUT: MaxUnaryOutFn, [self_, out], self_, out),
+        boxing!(MAX_UNARY_OUT: MaxUnaryOutFn, self_, out),
     ],
     max_unary_out_boxed,
 );
@@ -1694,6 +1728,7 @@ pub static MAX_DIM: Operator<MaxDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, max_dim_cpu as MaxDimFn),
         Kernel::new(DispatchKey::Meta, max_dim_meta as MaxDimFn),
         observed!(MAX_DIM: MaxDimFn, [self_], self_, dim, keepdim),
+        boxing!(MAX_DIM: MaxDimFn, self_, dim, keepdim),
     ],
     max_dim_boxed,
 );
@@ -1739,6 +1774,7 @@ pub static MAX_DIM_MAX: Operator<MaxDimMaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, max_dim_max_cpu as MaxDimMaxFn),
         Kernel::new(DispatchKey::Meta, max_dim_max_meta as MaxDimMaxFn),
         observed!(MAX_DIM_MAX: MaxDimMaxFn, [self_, values, indices], self_, dim, keepdim, values, indices),
+        boxing!(MAX_DIM_MAX: MaxDimMaxFn, self_, dim, keepdim, values, indices),
     ],
     max_dim_max_boxed,
 );
@@ -1809,6 +1845,7 @@ pub static MAX_OTHER: Operator<MaxOtherFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_other_composite as MaxOtherFn),
         observed!(MAX_OTHER: MaxOtherFn, [self_, other], self_, other),
+        boxing!(MAX_OTHER: MaxOtherFn, self_, other),
     ],
     max_other_boxed,
 );
@@ -1841,6 +1878,7 @@ pub static MAX_OUT: Operator<MaxOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_out_composite as MaxOutFn),
         observed!(MAX_OUT: MaxOutFn, [self_, other, out], self_, other, out),
+        boxing!(MAX_OUT: MaxOutFn, self_, other, out),
     ],
     max_out_boxed,
 );
@@ -1875,6 +1913,7 @@ pub static AMAX: Operator<AmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, amax_cpu as AmaxFn),
         Kernel::new(DispatchKey::Meta, amax_meta as AmaxFn),
         observed!(AMAX: AmaxFn, [self_], self_, dim, keepdim),
+        boxing!(AMAX: AmaxFn, self_, dim, keepdim),
     ],
     amax_boxed,
 );
@@ -1919,6 +1958,7 @@ pub static AMAX_OUT: Operator<AmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, amax_out_cpu as AmaxOutFn),
         Kernel::new(DispatchKey::Meta, amax_out_meta as AmaxOutFn),
         observed!(AMAX_OUT: AmaxOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(AMAX_OUT: AmaxOutFn, self_, dim, keepdim, out),
     ],
     amax_out_boxed,
 );
@@ -1978,6 +2018,7 @@ pub static ARGMAX: Operator<ArgmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, argmax_cpu as ArgmaxFn),
         Kernel::new(DispatchKey::Meta, argmax_meta as ArgmaxFn),
         observed!(ARGMAX: ArgmaxFn, [self_], self_, dim, keepdim),
+        boxing!(ARGMAX: ArgmaxFn, self_, dim, keepdim),
     ],
     argmax_boxed,
 );
@@ -2022,6 +2063,7 @@ pub static ARGMAX_OUT: Operator<ArgmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, argmax_out_cpu as ArgmaxOutFn),
         Kernel::new(DispatchKey::Meta, argmax_out_meta as ArgmaxOutFn),
         observed!(ARGMAX_OUT: ArgmaxOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ARGMAX_OUT: ArgmaxOutFn, self_, dim, keepdim, out),
     ],
     argmax_out_boxed,
 );
@@ -2081,6 +2123,7 @@ pub static MIN: Operator<MinFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, min_cpu as MinFn),
         Kernel::new(DispatchKey::Meta, min_meta as MinFn),
         observed!(MIN: MinFn, [self_], self_),
+        boxing!(MIN: MinFn, self_),
     ],
     min_boxed,
 );
@@ -2125,6 +2168,7 @@ pub static MIN_UNARY_OUT: Operator<MinUnaryOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, min_unary_out_cpu as MinUnaryOutFn),
         Kernel::new(DispatchKey::Meta, min_unary_out_meta as MinUnaryOutFn),
         observed!(MIN_UNARY_OUT: MinUnaryOutFn, [self_, out], self_, out),
+        boxing!(MIN_UNARY_OUT: MinUnaryOutFn, self_, out),
     ],
     min_unary_out_boxed,
 );
@@ -2171,6 +2215,7 @@ pub static MIN_DIM: Operator<MinDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, min_dim_cpu as MinDimFn),
         Kernel::new(DispatchKey::Meta, min_dim_meta as MinDimFn),
         observed!(MIN_DIM: MinDimFn, [self_], self_, dim, keepdim),
+        boxing!(MIN_DIM: MinDimFn, self_, dim, keepdim),
     ],
     min_dim_boxed,
 );
@@ -2216,6 +2261,7 @@ pub static MIN_DIM_MIN: Operator<MinDimMinFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, min_dim_min_cpu as MinDimMinFn),
         Kernel::new(DispatchKey::Meta, min_dim_min_meta as MinDimMinFn),
         observed!(MIN_DIM_MIN: MinDimMinFn, [self_, values, indices], self_, dim, keepdim, values, indices),
+        boxing!(MIN_DIM_MIN: MinDimMinFn, self_, dim, keepdim, values, indices),
     ],
     min_dim_min_boxed,
 );
@@ -2286,6 +2332,7 @@ pub static MIN_OTHER: Operator<MinOtherFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, min_other_composite as MinOtherFn),
         observed!(MIN_OTHER: MinOtherFn, [self_, other], self_, other),
+        boxing!(MIN_OTHER: MinOtherFn, self_, other),
     ],
     min_other_boxed,
 );
@@ -2318,6 +2365,7 @@ pub static MIN_OUT: Operator<MinOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, min_out_composite as MinOutFn),
         observed!(MIN_OUT: MinOutFn, [self_, other, out], self_, other, out),
+        boxing!(MIN_OUT: MinOutFn, self_, other, out),
     ],
     min_out_boxed,
 );
@@ -2352,6 +2400,7 @@ pub static AMIN: Operator<AminFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, amin_cpu as AminFn),
         Kernel::new(DispatchKey::Meta, amin_meta as AminFn),
         observed!(AMIN: AminFn, [self_], self_, dim, keepdim),
+        boxing!(AMIN: AminFn, self_, dim, keepdim),
     ],
     amin_boxed,
 );
@@ -2396,6 +2445,7 @@ pub static AMIN_OUT: Operator<AminOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, amin_out_cpu as AminOutFn),
         Kernel::new(DispatchKey::Meta, amin_out_meta as AminOutFn),
         observed!(AMIN_OUT: AminOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(AMIN_OUT: AminOutFn, self_, dim, keepdim, out),
     ],
     amin_out_boxed,
 );
@@ -2455,6 +2505,7 @@ pub static ARGMIN: Operator<ArgminFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, argmin_cpu as ArgminFn),
         Kernel::new(DispatchKey::Meta, argmin_meta as ArgminFn),
         observed!(ARGMIN: ArgminFn, [self_], self_, dim, keepdim),
+        boxing!(ARGMIN: ArgminFn, self_, dim, keepdim),
     ],
     argmin_boxed,
 );
@@ -2499,6 +2550,7 @@ pub static ARGMIN_OUT: Operator<ArgminOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, argmin_out_cpu as ArgminOutFn),
         Kernel::new(DispatchKey::Meta, argmin_out_meta as ArgminOutFn),
         observed!(ARGMIN_OUT: ArgminOutFn, [self_, out], self_, dim, keepdim, out),
+        boxing!(ARGMIN_OUT: ArgminOutFn, self_, dim, keepdim, out),
     ],
     argmin_out_boxed,
 );
@@ -2558,6 +2610,7 @@ pub static AMINMAX: Operator<AminmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, aminmax_cpu as AminmaxFn),
         Kernel::new(DispatchKey::Meta, aminmax_meta as AminmaxFn),
         observed!(AMINMAX: AminmaxFn, [self_], self_, dim, keepdim),
+        boxing!(AMINMAX: AminmaxFn, self_, dim, keepdim),
     ],
     aminmax_boxed,
 );
@@ -2613,6 +2666,7 @@ pub static AMINMAX_OUT: Operator<AminmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, aminmax_out_cpu as AminmaxOutFn),
         Kernel::new(DispatchKey::Meta, aminmax_out_meta as AminmaxOutFn),
         observed!(AMINMAX_OUT: AminmaxOutFn, [self_, min, max], self_, dim, keepdim, min, max),
+        boxing!(AMINMAX_OUT: AminmaxOutFn, self_, dim, keepdim, min, max),
     ],
     aminmax_out_boxed,
 );
@@ -2689,6 +2743,7 @@ pub static VAR: Operator<VarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, var_composite as VarFn),
         observed!(VAR: VarFn, [self_], self_, unbiased),
+        boxing!(VAR: VarFn, self_, unbiased),
     ],
     var_boxed,
 );
@@ -2721,6 +2776,7 @@ pub static VAR_DIM: Operator<VarDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, var_dim_composite as VarDimFn),
         observed!(VAR_DIM: VarDimFn, [self_], self_, dim, unbiased, keepdim),
+        boxing!(VAR_DIM: VarDimFn, self_, dim, unbiased, keepdim),
     ],
     var_dim_boxed,
 );
@@ -2760,6 +2816,7 @@ pub static VAR_OUT: Operator<VarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, var_out_composite as VarOutFn),
         observed!(VAR_OUT: VarOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
+        boxing!(VAR_OUT: VarOutFn, self_, dim, unbiased, keepdim, out),
     ],
     var_out_boxed,
 );
@@ -2815,6 +2872,7 @@ pub static VAR_CORRECTION: Operator<VarCorrectionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, var_correction_cpu as VarCorrectionFn),
         Kernel::new(DispatchKey::Meta, var_correction_meta as VarCorrectionFn),
         observed!(VAR_CORRECTION: VarCorrectionFn, [self_], self_, dim, correction, keepdim),
+        boxing!(VAR_CORRECTION: VarCorrectionFn, self_, dim, correction, keepdim),
     ],
     var_correction_boxed,
 );
@@ -2883,6 +2941,7 @@ pub static VAR_CORRECTION_OUT: Operator<VarCorrectionOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, var_correction_out_cpu as VarCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, var_correction_out_meta as VarCorrectionOutFn),
         observed!(VAR_CORRECTION_OUT: VarCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
+        boxing!(VAR_CORRECTION_OUT: VarCorrectionOutFn, self_, dim, correction, keepdim, out),
     ],
     var_correction_out_boxed,
 );
@@ -2955,6 +3014,7 @@ pub static VAR_MEAN: Operator<VarMeanFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_composite as VarMeanFn),
         observed!(VAR_MEAN: VarMeanFn, [self_], self_, unbiased),
+        boxing!(VAR_MEAN: VarMeanFn, self_, unbiased),
     ],
     var_mean_boxed,
 );
@@ -2987,6 +3047,7 @@ pub static VAR_MEAN_DIM: Operator<VarMeanDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, var_mean_dim_composite as VarMeanDimFn),
         observed!(VAR_MEAN_DIM: VarMeanDimFn, [self_], self_, dim, unbiased, keepdim),
+        boxing!(VAR_MEAN_DIM: VarMeanDimFn, self_, dim, unbiased, keepdim),
     ],
     var_mean_dim_boxed,
 );
@@ -3033,6 +3094,7 @@ pub static VAR_MEAN_CORRECTION: Operator<VarMeanCorrectionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, var_mean_correction_kernel as VarMeanCorrectionFn),
         Kernel::new(DispatchKey::Meta, var_mean_correction_kernel as VarMeanCorrectionFn),
         observed!(VAR_MEAN_CORRECTION: VarMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
+        boxing!(VAR_MEAN_CORRECTION: VarMeanCorrectionFn, self_, dim, correction, keepdim),
     ],
     var_mean_correction_boxed,
 );
@@ -3087,6 +3149,7 @@ pub static VAR_MEAN_CORRECTION_OUT: Operator<VarMeanCorrectionOutFn> = Operator:
         Kernel::new(DispatchKey::Cpu, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, var_mean_correction_out_kernel as VarMeanCorrectionOutFn),
         observed!(VAR_MEAN_CORRECTION_OUT: VarMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
+        boxing!(VAR_MEAN_CORRECTION_OUT: VarMeanCorrectionOutFn, self_, dim, correction, keepdim, out0, out1),
     ],
     var_mean_correction_out_boxed,
 );
@@ -3154,6 +3217,7 @@ pub static STD: Operator<StdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, std_composite as StdFn),
         observed!(STD: StdFn, [self_], self_, unbiased),
+        boxing!(STD: StdFn, self_, unbiased),
     ],
     std_boxed,
 );
@@ -3186,6 +3250,7 @@ pub static STD_DIM: Operator<StdDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, std_dim_composite as StdDimFn),
         observed!(STD_DIM: StdDimFn, [self_], self_, dim, unbiased, keepdim),
+        boxing!(STD_DIM: StdDimFn, self_, dim, unbiased, keepdim),
     ],
     std_dim_boxed,
 );
@@ -3225,6 +3290,7 @@ pub static STD_OUT: Operator<StdOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, std_out_composite as StdOutFn),
         observed!(STD_OUT: StdOutFn, [self_, out], self_, dim, unbiased, keepdim, out),
+        boxing!(STD_OUT: StdOutFn, self_, dim, unbiased, keepdim, out),
     ],
     std_out_boxed,
 );
@@ -3280,6 +3346,7 @@ pub static STD_CORRECTION: Operator<StdCorrectionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, std_correction_cpu as StdCorrectionFn),
         Kernel::new(DispatchKey::Meta, std_correction_meta as StdCorrectionFn),
         observed!(STD_CORRECTION: StdCorrectionFn, [self_], self_, dim, correction, keepdim),
+        boxing!(STD_CORRECTION: StdCorrectionFn, self_, dim, correction, keepdim),
     ],
     std_correction_boxed,
 );
@@ -3348,6 +3415,7 @@ pub static STD_CORRECTION_OUT: Operator<StdCorrectionOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, std_correction_out_cpu as StdCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, std_correction_out_meta as StdCorrectionOutFn),
         observed!(STD_CORRECTION_OUT: StdCorrectionOutFn, [self_, out], self_, dim, correction, keepdim, out),
+        boxing!(STD_CORRECTION_OUT: StdCorrectionOutFn, self_, dim, correction, keepdim, out),
     ],
     std_correction_out_boxed,
 );
@@ -3420,6 +3488,7 @@ pub static STD_MEAN: Operator<StdMeanFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_composite as StdMeanFn),
         observed!(STD_MEAN: StdMeanFn, [self_], self_, unbiased),
+        boxing!(STD_MEAN: StdMeanFn, self_, unbiased),
     ],
     std_mean_boxed,
 );
@@ -3452,6 +3521,7 @@ pub static STD_MEAN_DIM: Operator<StdMeanDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, std_mean_dim_composite as StdMeanDimFn),
         observed!(STD_MEAN_DIM: StdMeanDimFn, [self_], self_, dim, unbiased, keepdim),
+        boxing!(STD_MEAN_DIM: StdMeanDimFn, self_, dim, unbiased, keepdim),
     ],
     std_mean_dim_boxed,
 );
@@ -3498,6 +3568,7 @@ pub static STD_MEAN_CORRECTION: Operator<StdMeanCorrectionFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, std_mean_correction_kernel as StdMeanCorrectionFn),
         Kernel::new(DispatchKey::Meta, std_mean_correction_kernel as StdMeanCorrectionFn),
         observed!(STD_MEAN_CORRECTION: StdMeanCorrectionFn, [self_], self_, dim, correction, keepdim),
+        boxing!(STD_MEAN_CORRECTION: StdMeanCorrectionFn, self_, dim, correction, keepdim),
     ],
     std_mean_correction_boxed,
 );
@@ -3552,6 +3623,7 @@ pub static STD_MEAN_CORRECTION_OUT: Operator<StdMeanCorrectionOutFn> = Operator:
         Kernel::new(DispatchKey::Cpu, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
         Kernel::new(DispatchKey::Meta, std_mean_correction_out_kernel as StdMeanCorrectionOutFn),
         observed!(STD_MEAN_CORRECTION_OUT: StdMeanCorrectionOutFn, [self_, out0, out1], self_, dim, correction, keepdim, out0, out1),
+        boxing!(STD_MEAN_CORRECTION_OUT: StdMeanCorrectionOutFn, self_, dim, correction, keepdim, out0, out1),
     ],
     std_mean_correction_out_boxed,
 );
@@ -3621,6 +3693,7 @@ pub static LINALG_VECTOR_NORM: Operator<LinalgVectorNormFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, linalg_vector_norm_cpu as LinalgVectorNormFn),
         Kernel::new(DispatchKey::Meta, linalg_vector_norm_meta as LinalgVectorNormFn),
         observed!(LINALG_VECTOR_NORM: LinalgVectorNormFn, [self_], self_, ord, dim, keepdim, dtype),
+        boxing!(LINALG_VECTOR_NORM: LinalgVectorNormFn, self_, ord, dim, keepdim, dtype),
     ],
     linalg_vector_norm_boxed,
 );
@@ -3693,6 +3766,7 @@ pub static LINALG_VECTOR_NORM_OUT: Operator<LinalgVectorNormOutFn> = Operator::n
         Kernel::new(DispatchKey::Cpu, linalg_vector_norm_out_cpu as LinalgVectorNormOutFn),
         Kernel::new(DispatchKey::Meta, linalg_vector_norm_out_meta as LinalgVectorNormOutFn),
         observed!(LINALG_VECTOR_NORM_OUT: LinalgVectorNormOutFn, [self_, out], self_, ord, dim, keepdim, dtype, out),
+        boxing!(LINALG_VECTOR_NORM_OUT: LinalgVectorNormOutFn, self_, ord, dim, keepdim, dtype, out),
     ],
     linalg_vector_norm_out_boxed,
 );
@@ -3769,6 +3843,7 @@ pub static NORM_SCALAR: Operator<NormScalarFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_composite as NormScalarFn),
         observed!(NORM_SCALAR: NormScalarFn, [self_], self_, p),
+        boxing!(NORM_SCALAR: NormScalarFn, self_, p),
     ],
     norm_scalar_boxed,
 );
@@ -3801,6 +3876,7 @@ pub static NORM_SCALAR_OUT: Operator<NormScalarOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, norm_scalar_out_composite as NormScalarOutFn),
         observed!(NORM_SCALAR_OUT: NormScalarOutFn, [self_, out], self_, p, out),
+        boxing!(NORM_SCALAR_OUT: NormScalarOutFn, self_, p, out),
     ],
     norm_scalar_out_boxed,
 );
@@ -3838,6 +3914,7 @@ pub static NORM_SCALAROPT_DTYPE: Operator<NormScalaroptDtypeFn> = Operator::new(
             norm_scalaropt_dtype_composite as NormScalaroptDtypeFn,
         ),
         observed!(NORM_SCALAROPT_DTYPE: NormScalaroptDtypeFn, [self_], self_, p, dtype),
+        boxing!(NORM_SCALAROPT_DTYPE: NormScalaroptDtypeFn, self_, p, dtype),
     ],
     norm_scalaropt_dtype_boxed,
 );
@@ -3880,6 +3957,7 @@ pub static NORM_SCALAROPT_DTYPE_OUT: Operator<NormScalaroptDtypeOutFn> = Operato
             norm_scalaropt_dtype_out_composite as NormScalaroptDtypeOutFn,
         ),
         observed!(NORM_SCALAROPT_DTYPE_OUT: NormScalaroptDtypeOutFn, [self_, out], self_, p, dtype, out),
+        boxing!(NORM_SCALAROPT_DTYPE_OUT: NormScalaroptDtypeOutFn, self_, p, dtype, out),
     ],
     norm_scalaropt_dtype_out_boxed,
 );
@@ -3931,6 +4009,7 @@ pub static NORM_SCALAROPT_DIM: Operator<NormScalaroptDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_cpu as NormScalaroptDimFn),
         Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_meta as NormScalaroptDimFn),
         observed!(NORM_SCALAROPT_DIM: NormScalaroptDimFn, [self_], self_, p, dim, keepdim),
+        boxing!(NORM_SCALAROPT_DIM: NormScalaroptDimFn, self_, p, dim, keepdim),
     ],
     norm_scalaropt_dim_boxed,
 );
@@ -3993,6 +4072,7 @@ pub static NORM_OUT: Operator<NormOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, norm_out_cpu as NormOutFn),
         Kernel::new(DispatchKey::Meta, norm_out_meta as NormOutFn),
         observed!(NORM_OUT: NormOutFn, [self_, out], self_, p, dim, keepdim, out),
+        boxing!(NORM_OUT: NormOutFn, self_, p, dim, keepdim, out),
     ],
     norm_out_boxed,
 );
@@ -4061,6 +4141,7 @@ pub static NORM_SCALAROPT_DIM_DTYPE: Operator<NormScalaroptDimDtypeFn> = Operato
         Kernel::new(DispatchKey::Cpu, norm_scalaropt_dim_dtype_cpu as NormScalaroptDimDtypeFn),
         Kernel::new(DispatchKey::Meta, norm_scalaropt_dim_dtype_meta as NormScalaroptDimDtypeFn),
         observed!(NORM_SCALAROPT_DIM_DTYPE: NormScalaroptDimDtypeFn, [self_], self_, p, dim, keepdim, dtype),
+        boxing!(NORM_SCALAROPT_DIM_DTYPE: NormScalaroptDimDtypeFn, self_, p, dim, keepdim, dtype),
     ],
     norm_scalaropt_dim_dtype_boxed,
 );
@@ -4133,6 +4214,7 @@ pub static NORM_DTYPE_OUT: Operator<NormDtypeOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, norm_dtype_out_cpu as NormDtypeOutFn),
         Kernel::new(DispatchKey::Meta, norm_dtype_out_meta as NormDtypeOutFn),
         observed!(NORM_DTYPE_OUT: NormDtypeOutFn, [self_, out], self_, p, dim, keepdim, dtype, out),
+        boxing!(NORM_DTYPE_OUT: NormDtypeOutFn, self_, p, dim, keepdim, dtype, out),
     ],
     norm_dtype_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::repeat`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
@@ -20,6 +20,7 @@ pub static REPEAT: Operator<RepeatFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_composite as RepeatFn),
         observed!(REPEAT: RepeatFn, [self_], self_, repeats),
+        boxing!(REPEAT: RepeatFn, self_, repeats),
     ],
     repeat_boxed,
 );
@@ -52,6 +53,7 @@ pub static REPEAT_OUT: Operator<RepeatOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, repeat_out_composite as RepeatOutFn),
         observed!(REPEAT_OUT: RepeatOutFn, [self_, out], self_, repeats, out),
+        boxing!(REPEAT_OUT: RepeatOutFn, self_, repeats, out),
     ],
     repeat_out_boxed,
 );
@@ -85,6 +87,7 @@ pub static TILE: Operator<TileFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, tile_composite as TileFn),
         observed!(TILE: TileFn, [self_], self_, dims),
+        boxing!(TILE: TileFn, self_, dims),
     ],
     tile_boxed,
 );
@@ -117,6 +120,7 @@ pub static REPEAT_INTERLEAVE_TENSOR: Operator<RepeatInterleaveTensorFn> = Operat
     &[
         Kernel::new(DispatchKey::Cpu, repeat_interleave_tensor_cpu as RepeatInterleaveTensorFn),
         observed!(REPEAT_INTERLEAVE_TENSOR: RepeatInterleaveTensorFn, [repeats], repeats, output_size),
+        boxing!(REPEAT_INTERLEAVE_TENSOR: RepeatInterleaveTensorFn, repeats, output_size),
     ],
     repeat_interleave_tensor_boxed,
 );
@@ -160,6 +164,7 @@ pub static REPEAT_INTERLEAVE_SELF_TENSOR: Operator<RepeatInterleaveSelfTensorFn>
             repeat_interleave_self_tensor_composite as RepeatInterleaveSelfTensorFn,
         ),
         observed!(REPEAT_INTERLEAVE_SELF_TENSOR: RepeatInterleaveSelfTensorFn, [self_, repeats], self_, repeats, dim, output_size),
+        boxing!(REPEAT_INTERLEAVE_SELF_TENSOR: RepeatInterleaveSelfTensorFn, self_, repeats, dim, output_size),
     ],
     repeat_interleave_self_tensor_boxed,
 );
@@ -213,6 +218,7 @@ pub static REPEAT_INTERLEAVE_SELF_INT: Operator<RepeatInterleaveSelfIntFn> = Ope
             repeat_interleave_self_int_composite as RepeatInterleaveSelfIntFn,
         ),
         observed!(REPEAT_INTERLEAVE_SELF_INT: RepeatInterleaveSelfIntFn, [self_], self_, repeats, dim, output_size),
+        boxing!(REPEAT_INTERLEAVE_SELF_INT: RepeatInterleaveSelfIntFn, self_, repeats, dim, output_size),
     ],
     repeat_interleave_self_int_boxed,
 );
@@ -263,6 +269,7 @@ pub static FLIP: Operator<FlipFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, flip_kernel as FlipFn),
         Kernel::new(DispatchKey::Meta, flip_kernel as FlipFn),
         observed!(FLIP: FlipFn, [self_], self_, dims),
+        boxing!(FLIP: FlipFn, self_, dims),
     ],
     flip_boxed,
 );
@@ -299,6 +306,7 @@ pub static FLIP_OUT: Operator<FlipOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, flip_out_kernel as FlipOutFn),
         Kernel::new(DispatchKey::Meta, flip_out_kernel as FlipOutFn),
         observed!(FLIP_OUT: FlipOutFn, [self_, out], self_, dims, out),
+        boxing!(FLIP_OUT: FlipOutFn, self_, dims, out),
     ],
     flip_out_boxed,
 );
@@ -335,6 +343,7 @@ pub static FLIPLR: Operator<FliplrFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, fliplr_composite as FliplrFn),
         observed!(FLIPLR: FliplrFn, [self_], self_),
+        boxing!(FLIPLR: FliplrFn, self_),
     ],
     fliplr_boxed,
 );
@@ -367,6 +376,7 @@ pub static FLIPUD: Operator<FlipudFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, flipud_composite as FlipudFn),
         observed!(FLIPUD: FlipudFn, [self_], self_),
+        boxing!(FLIPUD: FlipudFn, self_),
     ],
     flipud_boxed,
 );
@@ -400,6 +410,7 @@ pub static ROLL: Operator<RollFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, roll_kernel as RollFn),
         Kernel::new(DispatchKey::Meta, roll_kernel as RollFn),
         observed!(ROLL: RollFn, [self_], self_, shifts, dims),
+        boxing!(ROLL: RollFn, self_, shifts, dims),
     ],
     roll_boxed,
 );
@@ -436,6 +447,7 @@ pub static ROLL_OUT: Operator<RollOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, roll_out_kernel as RollOutFn),
         Kernel::new(DispatchKey::Meta, roll_out_kernel as RollOutFn),
         observed!(ROLL_OUT: RollOutFn, [self_, out], self_, shifts, dims, out),
+        boxing!(ROLL_OUT: RollOutFn, self_, shifts, dims, out),
     ],
     roll_out_boxed,
 );
@@ -479,6 +491,7 @@ pub static ROT90: Operator<Rot90Fn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_composite as Rot90Fn),
         observed!(ROT90: Rot90Fn, [self_], self_, k, dims),
+        boxing!(ROT90: Rot90Fn, self_, k, dims),
     ],
     rot90_boxed,
 );
@@ -511,6 +524,7 @@ pub static ROT90_OUT: Operator<Rot90OutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rot90_out_composite as Rot90OutFn),
         observed!(ROT90_OUT: Rot90OutFn, [self_, out], self_, k, dims, out),
+        boxing!(ROT90_OUT: Rot90OutFn, self_, k, dims, out),
     ],
     rot90_out_boxed,
 );
@@ -551,6 +565,7 @@ pub static CONSTANT_PAD_ND: Operator<ConstantPadNdFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, constant_pad_nd_composite as ConstantPadNdFn),
         observed!(CONSTANT_PAD_ND: ConstantPadNdFn, [self_], self_, pad, value),
+        boxing!(CONSTANT_PAD_ND: ConstantPadNdFn, self_, pad, value),
     ],
     constant_pad_nd_boxed,
 );
@@ -591,6 +606,7 @@ pub static CONSTANT_PAD_ND_OUT: Operator<ConstantPadNdOutFn> = Operator::new(
             constant_pad_nd_out_composite as ConstantPadNdOutFn,
         ),
         observed!(CONSTANT_PAD_ND_OUT: ConstantPadNdOutFn, [self_, out], self_, pad, value, out),
+        boxing!(CONSTANT_PAD_ND_OUT: ConstantPadNdOutFn, self_, pad, value, out),
     ],
     constant_pad_nd_out_boxed,
 );

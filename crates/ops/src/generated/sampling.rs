@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::sampling`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
@@ -27,6 +28,7 @@ pub static RAND: Operator<RandFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_composite as RandFn),
         observed!(RAND: RandFn, [], size, dtype, layout, device, pin_memory),
+        boxing!(RAND: RandFn, size, dtype, layout, device, pin_memory),
     ],
     rand_boxed,
 );
@@ -79,6 +81,7 @@ pub static RAND_OUT: Operator<RandOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_out_composite as RandOutFn),
         observed!(RAND_OUT: RandOutFn, [out], size, out),
+        boxing!(RAND_OUT: RandOutFn, size, out),
     ],
     rand_out_boxed,
 );
@@ -121,6 +124,7 @@ pub static RAND_GENERATOR: Operator<RandGeneratorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_generator_composite as RandGeneratorFn),
         observed!(RAND_GENERATOR: RandGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
+        boxing!(RAND_GENERATOR: RandGeneratorFn, size, generator, dtype, layout, device, pin_memory),
     ],
     rand_generator_boxed,
 );
@@ -179,6 +183,7 @@ pub static RAND_GENERATOR_OUT: Operator<RandGeneratorOutFn> = Operator::new(
             rand_generator_out_composite as RandGeneratorOutFn,
         ),
         observed!(RAND_GENERATOR_OUT: RandGeneratorOutFn, [out], size, generator, out),
+        boxing!(RAND_GENERATOR_OUT: RandGeneratorOutFn, size, generator, out),
     ],
     rand_generator_out_boxed,
 );
@@ -233,6 +238,7 @@ pub static RAND_LIKE: Operator<RandLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, rand_like_composite as RandLikeFn),
         observed!(RAND_LIKE: RandLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RAND_LIKE: RandLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
     ],
     rand_like_boxed,
 );
@@ -295,6 +301,7 @@ pub static RANDN: Operator<RandnFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_composite as RandnFn),
         observed!(RANDN: RandnFn, [], size, dtype, layout, device, pin_memory),
+        boxing!(RANDN: RandnFn, size, dtype, layout, device, pin_memory),
     ],
     randn_boxed,
 );
@@ -347,6 +354,7 @@ pub static RANDN_OUT: Operator<RandnOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_out_composite as RandnOutFn),
         observed!(RANDN_OUT: RandnOutFn, [out], size, out),
+        boxing!(RANDN_OUT: RandnOutFn, size, out),
     ],
     randn_out_boxed,
 );
@@ -389,6 +397,7 @@ pub static RANDN_GENERATOR: Operator<RandnGeneratorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_generator_composite as RandnGeneratorFn),
         observed!(RANDN_GENERATOR: RandnGeneratorFn, [], size, generator, dtype, layout, device, pin_memory),
+        boxing!(RANDN_GENERATOR: RandnGeneratorFn, size, generator, dtype, layout, device, pin_memory),
     ],
     randn_generator_boxed,
 );
@@ -447,6 +456,7 @@ pub static RANDN_GENERATOR_OUT: Operator<RandnGeneratorOutFn> = Operator::new(
             randn_generator_out_composite as RandnGeneratorOutFn,
         ),
         observed!(RANDN_GENERATOR_OUT: RandnGeneratorOutFn, [out], size, generator, out),
+        boxing!(RANDN_GENERATOR_OUT: RandnGeneratorOutFn, size, generator, out),
     ],
     randn_generator_out_boxed,
 );
@@ -501,6 +511,7 @@ pub static RANDN_LIKE: Operator<RandnLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randn_like_composite as RandnLikeFn),
         observed!(RANDN_LIKE: RandnLikeFn, [self_], self_, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RANDN_LIKE: RandnLikeFn, self_, dtype, layout, device, pin_memory, memory_format),
     ],
     randn_like_boxed,
 );
@@ -564,6 +575,7 @@ pub static RANDINT: Operator<RandintFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_composite as RandintFn),
         observed!(RANDINT: RandintFn, [], high, size, dtype, layout, device, pin_memory),
+        boxing!(RANDINT: RandintFn, high, size, dtype, layout, device, pin_memory),
     ],
     randint_boxed,
 );
@@ -619,6 +631,7 @@ pub static RANDINT_OUT: Operator<RandintOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_out_composite as RandintOutFn),
         observed!(RANDINT_OUT: RandintOutFn, [out], high, size, out),
+        boxing!(RANDINT_OUT: RandintOutFn, high, size, out),
     ],
     randint_out_boxed,
 );
@@ -671,6 +684,7 @@ pub static RANDINT_GENERATOR: Operator<RandintGeneratorFn> = Operator::new(
             randint_generator_composite as RandintGeneratorFn,
         ),
         observed!(RANDINT_GENERATOR: RandintGeneratorFn, [], high, size, generator, dtype, layout, device, pin_memory),
+        boxing!(RANDINT_GENERATOR: RandintGeneratorFn, high, size, generator, dtype, layout, device, pin_memory),
     ],
     randint_generator_boxed,
 );
@@ -732,6 +746,7 @@ pub static RANDINT_GENERATOR_OUT: Operator<RandintGeneratorOutFn> = Operator::ne
             randint_generator_out_composite as RandintGeneratorOutFn,
         ),
         observed!(RANDINT_GENERATOR_OUT: RandintGeneratorOutFn, [out], high, size, generator, out),
+        boxing!(RANDINT_GENERATOR_OUT: RandintGeneratorOutFn, high, size, generator, out),
     ],
     randint_generator_out_boxed,
 );
@@ -799,6 +814,7 @@ pub static RANDINT_LOW: Operator<RandintLowFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_composite as RandintLowFn),
         observed!(RANDINT_LOW: RandintLowFn, [], low, high, size, dtype, layout, device, pin_memory),
+        boxing!(RANDINT_LOW: RandintLowFn, low, high, size, dtype, layout, device, pin_memory),
     ],
     randint_low_boxed,
 );
@@ -857,6 +873,7 @@ pub static RANDINT_LOW_OUT: Operator<RandintLowOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_low_out_composite as RandintLowOutFn),
         observed!(RANDINT_LOW_OUT: RandintLowOutFn, [out], low, high, size, out),
+        boxing!(RANDINT_LOW_OUT: RandintLowOutFn, low, high, size, out),
     ],
     randint_low_out_boxed,
 );
@@ -918,6 +935,7 @@ pub static RANDINT_LOW_GENERATOR: Operator<RandintLowGeneratorFn> = Operator::ne
             randint_low_generator_composite as RandintLowGeneratorFn,
         ),
         observed!(RANDINT_LOW_GENERATOR: RandintLowGeneratorFn, [], low, high, size, generator, dtype, layout, device, pin_memory),
+        boxing!(RANDINT_LOW_GENERATOR: RandintLowGeneratorFn, low, high, size, generator, dtype, layout, device, pin_memory),
     ],
     randint_low_generator_boxed,
 );
@@ -983,6 +1001,7 @@ pub static RANDINT_LOW_GENERATOR_OUT: Operator<RandintLowGeneratorOutFn> = Opera
             randint_low_generator_out_composite as RandintLowGeneratorOutFn,
         ),
         observed!(RANDINT_LOW_GENERATOR_OUT: RandintLowGeneratorOutFn, [out], low, high, size, generator, out),
+        boxing!(RANDINT_LOW_GENERATOR_OUT: RandintLowGeneratorOutFn, low, high, size, generator, out),
     ],
     randint_low_generator_out_boxed,
 );
@@ -1058,6 +1077,7 @@ pub static NORMAL_FLOAT_FLOAT: Operator<NormalFloatFloatFn> = Operator::new(
             normal_float_float_composite as NormalFloatFloatFn,
         ),
         observed!(NORMAL_FLOAT_FLOAT: NormalFloatFloatFn, [], mean, std, size, generator, dtype, layout, device, pin_memory),
+        boxing!(NORMAL_FLOAT_FLOAT: NormalFloatFloatFn, mean, std, size, generator, dtype, layout, device, pin_memory),
     ],
     normal_float_float_boxed,
 );
@@ -1123,6 +1143,7 @@ pub static NORMAL_FLOAT_FLOAT_OUT: Operator<NormalFloatFloatOutFn> = Operator::n
             normal_float_float_out_composite as NormalFloatFloatOutFn,
         ),
         observed!(NORMAL_FLOAT_FLOAT_OUT: NormalFloatFloatOutFn, [out], mean, std, size, generator, out),
+        boxing!(NORMAL_FLOAT_FLOAT_OUT: NormalFloatFloatOutFn, mean, std, size, generator, out),
     ],
     normal_float_float_out_boxed,
 );
@@ -1188,6 +1209,7 @@ pub static NORMAL_TENSOR_FLOAT: Operator<NormalTensorFloatFn> = Operator::new(
             normal_tensor_float_composite as NormalTensorFloatFn,
         ),
         observed!(NORMAL_TENSOR_FLOAT: NormalTensorFloatFn, [mean], mean, std, generator),
+        boxing!(NORMAL_TENSOR_FLOAT: NormalTensorFloatFn, mean, std, generator),
     ],
     normal_tensor_float_boxed,
 );
@@ -1229,6 +1251,7 @@ pub static NORMAL_TENSOR_FLOAT_OUT: Operator<NormalTensorFloatOutFn> = Operator:
             normal_tensor_float_out_composite as NormalTensorFloatOutFn,
         ),
         observed!(NORMAL_TENSOR_FLOAT_OUT: NormalTensorFloatOutFn, [mean, out], mean, std, generator, out),
+        boxing!(NORMAL_TENSOR_FLOAT_OUT: NormalTensorFloatOutFn, mean, std, generator, out),
     ],
     normal_tensor_float_out_boxed,
 );
@@ -1282,6 +1305,7 @@ pub static NORMAL_FLOAT_TENSOR: Operator<NormalFloatTensorFn> = Operator::new(
             normal_float_tensor_composite as NormalFloatTensorFn,
         ),
         observed!(NORMAL_FLOAT_TENSOR: NormalFloatTensorFn, [std], mean, std, generator),
+        boxing!(NORMAL_FLOAT_TENSOR: NormalFloatTensorFn, mean, std, generator),
     ],
     normal_float_tensor_boxed,
 );
@@ -1323,6 +1347,7 @@ pub static NORMAL_FLOAT_TENSOR_OUT: Operator<NormalFloatTensorOutFn> = Operator:
             normal_float_tensor_out_composite as NormalFloatTensorOutFn,
         ),
         observed!(NORMAL_FLOAT_TENSOR_OUT: NormalFloatTensorOutFn, [std, out], mean, std, generator, out),
+        boxing!(NORMAL_FLOAT_TENSOR_OUT: NormalFloatTensorOutFn, mean, std, generator, out),
     ],
     normal_float_tensor_out_boxed,
 );
@@ -1376,6 +1401,7 @@ pub static NORMAL_TENSOR_TENSOR: Operator<NormalTensorTensorFn> = Operator::new(
             normal_tensor_tensor_composite as NormalTensorTensorFn,
         ),
         observed!(NORMAL_TENSOR_TENSOR: NormalTensorTensorFn, [mean, std], mean, std, generator),
+        boxing!(NORMAL_TENSOR_TENSOR: NormalTensorTensorFn, mean, std, generator),
     ],
     normal_tensor_tensor_boxed,
 );
@@ -1418,6 +1444,7 @@ pub static NORMAL_TENSOR_TENSOR_OUT: Operator<NormalTensorTensorOutFn> = Operato
             normal_tensor_tensor_out_composite as NormalTensorTensorOutFn,
         ),
         observed!(NORMAL_TENSOR_TENSOR_OUT: NormalTensorTensorOutFn, [mean, std, out], mean, std, generator, out),
+        boxing!(NORMAL_TENSOR_TENSOR_OUT: NormalTensorTensorOutFn, mean, std, generator, out),
     ],
     normal_tensor_tensor_out_boxed,
 );
@@ -1475,6 +1502,7 @@ pub static RANDPERM: Operator<RandpermFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_composite as RandpermFn),
         observed!(RANDPERM: RandpermFn, [], n, dtype, layout, device, pin_memory),
+        boxing!(RANDPERM: RandpermFn, n, dtype, layout, device, pin_memory),
     ],
     randperm_boxed,
 );
@@ -1527,6 +1555,7 @@ pub static RANDPERM_OUT: Operator<RandpermOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randperm_out_composite as RandpermOutFn),
         observed!(RANDPERM_OUT: RandpermOutFn, [out], n, out),
+        boxing!(RANDPERM_OUT: RandpermOutFn, n, out),
     ],
     randperm_out_boxed,
 );
@@ -1572,6 +1601,7 @@ pub static RANDPERM_GENERATOR: Operator<RandpermGeneratorFn> = Operator::new(
             randperm_generator_composite as RandpermGeneratorFn,
         ),
         observed!(RANDPERM_GENERATOR: RandpermGeneratorFn, [], n, generator, dtype, layout, device, pin_memory),
+        boxing!(RANDPERM_GENERATOR: RandpermGeneratorFn, n, generator, dtype, layout, device, pin_memory),
     ],
     randperm_generator_boxed,
 );
@@ -1630,6 +1660,7 @@ pub static RANDPERM_GENERATOR_OUT: Operator<RandpermGeneratorOutFn> = Operator::
             randperm_generator_out_composite as RandpermGeneratorOutFn,
         ),
         observed!(RANDPERM_GENERATOR_OUT: RandpermGeneratorOutFn, [out], n, generator, out),
+        boxing!(RANDPERM_GENERATOR_OUT: RandpermGeneratorOutFn, n, generator, out),
     ],
     randperm_generator_out_boxed,
 );
@@ -1677,6 +1708,7 @@ pub static MULTINOMIAL: Operator<MultinomialFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, multinomial_kernel as MultinomialFn),
         Kernel::new(DispatchKey::Meta, multinomial_kernel as MultinomialFn),
         observed!(MULTINOMIAL: MultinomialFn, [self_], self_, num_samples, replacement, generator),
+        boxing!(MULTINOMIAL: MultinomialFn, self_, num_samples, replacement, generator),
     ],
     multinomial_boxed,
 );
@@ -1725,6 +1757,7 @@ pub static MULTINOMIAL_OUT: Operator<MultinomialOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, multinomial_out_kernel as MultinomialOutFn),
         Kernel::new(DispatchKey::Meta, multinomial_out_kernel as MultinomialOutFn),
         observed!(MULTINOMIAL_OUT: MultinomialOutFn, [self_, out], self_, num_samples, replacement, generator, out),
+        boxing!(MULTINOMIAL_OUT: MultinomialOutFn, self_, num_samples, replacement, generator, out),
     ],
     multinomial_out_boxed,
 );
@@ -1790,6 +1823,7 @@ pub static RANDINT_LIKE: Operator<RandintLikeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, randint_like_composite as RandintLikeFn),
         observed!(RANDINT_LIKE: RandintLikeFn, [self_], self_, high, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RANDINT_LIKE: RandintLikeFn, self_, high, dtype, layout, device, pin_memory, memory_format),
     ],
     randint_like_boxed,
 );
@@ -1861,6 +1895,7 @@ pub static RANDINT_LIKE_GENERATOR: Operator<RandintLikeGeneratorFn> = Operator::
             randint_like_generator_composite as RandintLikeGeneratorFn,
         ),
         observed!(RANDINT_LIKE_GENERATOR: RandintLikeGeneratorFn, [self_], self_, high, generator, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RANDINT_LIKE_GENERATOR: RandintLikeGeneratorFn, self_, high, generator, dtype, layout, device, pin_memory, memory_format),
     ],
     randint_like_generator_boxed,
 );
@@ -1944,6 +1979,7 @@ pub static RANDINT_LIKE_LOW_DTYPE: Operator<RandintLikeLowDtypeFn> = Operator::n
             randint_like_low_dtype_composite as RandintLikeLowDtypeFn,
         ),
         observed!(RANDINT_LIKE_LOW_DTYPE: RandintLikeLowDtypeFn, [self_], self_, low, high, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RANDINT_LIKE_LOW_DTYPE: RandintLikeLowDtypeFn, self_, low, high, dtype, layout, device, pin_memory, memory_format),
     ],
     randint_like_low_dtype_boxed,
 );
@@ -2019,6 +2055,7 @@ pub static RANDINT_LIKE_LOW_GENERATOR_DTYPE: Operator<RandintLikeLowGeneratorDty
             randint_like_low_generator_dtype_composite as RandintLikeLowGeneratorDtypeFn,
         ),
         observed!(RANDINT_LIKE_LOW_GENERATOR_DTYPE: RandintLikeLowGeneratorDtypeFn, [self_], self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
+        boxing!(RANDINT_LIKE_LOW_GENERATOR_DTYPE: RandintLikeLowGeneratorDtypeFn, self_, low, high, generator, dtype, layout, device, pin_memory, memory_format),
     ],
     randint_like_low_generator_dtype_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::scan`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -21,6 +21,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum_cpu as CumsumFn),
         Kernel::new(DispatchKey::Meta, cumsum_meta as CumsumFn),
         observed!(CUMSUM: CumsumFn, [self_], self_, dim, dtype),
+        boxing!(CUMSUM: CumsumFn, self_, dim, dtype),
     ],
     cumsum_boxed,
 );
@@ -66,6 +67,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum__cpu as CumsumInPlaceFn),
         Kernel::new(DispatchKey::Meta, cumsum__meta as CumsumInPlaceFn),
         observed!(CUMSUM_: CumsumInPlaceFn, [self_], self_, dim, dtype),
+        boxing!(CUMSUM_: CumsumInPlaceFn, self_, dim, dtype),
     ],
     cumsum__boxed,
 );
@@ -112,6 +114,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum_out_cpu as CumsumOutFn),
         Kernel::new(DispatchKey::Meta, cumsum_out_meta as CumsumOutFn),
         observed!(CUMSUM_OUT: CumsumOutFn, [self_, out], self_, dim, dtype, out),
+        boxing!(CUMSUM_OUT: CumsumOutFn, self_, dim, dtype, out),
     ],
     cumsum_out_boxed,
 );
@@ -171,6 +174,7 @@ pub static CUMPROD: Operator<CumprodFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumprod_cpu as CumprodFn),
         Kernel::new(DispatchKey::Meta, cumprod_meta as CumprodFn),
         observed!(CUMPROD: CumprodFn, [self_], self_, dim, dtype),
+        boxing!(CUMPROD: CumprodFn, self_, dim, dtype),
     ],
     cumprod_boxed,
 );
@@ -221,6 +225,7 @@ pub static CUMPROD_: Operator<CumprodInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumprod__cpu as CumprodInPlaceFn),
         Kernel::new(DispatchKey::Meta, cumprod__meta as CumprodInPlaceFn),
         observed!(CUMPROD_: CumprodInPlaceFn, [self_], self_, dim, dtype),
+        boxing!(CUMPROD_: CumprodInPlaceFn, self_, dim, dtype),
     ],
     cumprod__boxed,
 );
@@ -267,6 +272,7 @@ pub static CUMPROD_OUT: Operator<CumprodOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumprod_out_cpu as CumprodOutFn),
         Kernel::new(DispatchKey::Meta, cumprod_out_meta as CumprodOutFn),
         observed!(CUMPROD_OUT: CumprodOutFn, [self_, out], self_, dim, dtype, out),
+        boxing!(CUMPROD_OUT: CumprodOutFn, self_, dim, dtype, out),
     ],
     cumprod_out_boxed,
 );
@@ -326,6 +332,7 @@ pub static _LINEAR_RECURRENCE: Operator<_LinearRecurrenceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _linear_recurrence_cpu as _LinearRecurrenceFn),
         Kernel::new(DispatchKey::Meta, _linear_recurrence_meta as _LinearRecurrenceFn),
         observed!(_LINEAR_RECURRENCE: _LinearRecurrenceFn, [factor, input], factor, input, dim, reverse),
+        boxing!(_LINEAR_RECURRENCE: _LinearRecurrenceFn, factor, input, dim, reverse),
     ],
     _linear_recurrence_boxed,
 );
@@ -383,6 +390,7 @@ pub static LOGCUMSUMEXP: Operator<LogcumsumexpFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logcumsumexp_cpu as LogcumsumexpFn),
         Kernel::new(DispatchKey::Meta, logcumsumexp_meta as LogcumsumexpFn),
         observed!(LOGCUMSUMEXP: LogcumsumexpFn, [self_], self_, dim),
+        boxing!(LOGCUMSUMEXP: LogcumsumexpFn, self_, dim),
     ],
     logcumsumexp_boxed,
 );
@@ -427,6 +435,7 @@ pub static LOGCUMSUMEXP_OUT: Operator<LogcumsumexpOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logcumsumexp_out_cpu as LogcumsumexpOutFn),
         Kernel::new(DispatchKey::Meta, logcumsumexp_out_meta as LogcumsumexpOutFn),
         observed!(LOGCUMSUMEXP_OUT: LogcumsumexpOutFn, [self_, out], self_, dim, out),
+        boxing!(LOGCUMSUMEXP_OUT: LogcumsumexpOutFn, self_, dim, out),
     ],
     logcumsumexp_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::search`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -22,6 +22,7 @@ pub static SEARCHSORTED_TENSOR: Operator<SearchsortedTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, searchsorted_tensor_cpu as SearchsortedTensorFn),
         Kernel::new(DispatchKey::Meta, searchsorted_tensor_meta as SearchsortedTensorFn),
         observed!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, [sorted_sequence, self_, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
+        boxing!(SEARCHSORTED_TENSOR: SearchsortedTensorFn, sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_tensor_boxed,
 );
@@ -118,6 +119,7 @@ pub static SEARCHSORTED_TENSOR_OUT: Operator<SearchsortedTensorOutFn> = Operator
         Kernel::new(DispatchKey::Cpu, searchsorted_tensor_out_cpu as SearchsortedTensorOutFn),
         Kernel::new(DispatchKey::Meta, searchsorted_tensor_out_meta as SearchsortedTensorOutFn),
         observed!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, [sorted_sequence, self_, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
+        boxing!(SEARCHSORTED_TENSOR_OUT: SearchsortedTensorOutFn, sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_tensor_out_boxed,
 );
@@ -222,6 +224,7 @@ pub static SEARCHSORTED_SCALAR: Operator<SearchsortedScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, searchsorted_scalar_cpu as SearchsortedScalarFn),
         Kernel::new(DispatchKey::Meta, searchsorted_scalar_meta as SearchsortedScalarFn),
         observed!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, [sorted_sequence, sorter], sorted_sequence, self_, out_int32, right, side, sorter),
+        boxing!(SEARCHSORTED_SCALAR: SearchsortedScalarFn, sorted_sequence, self_, out_int32, right, side, sorter),
     ],
     searchsorted_scalar_boxed,
 );
@@ -317,6 +320,7 @@ pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator
         Kernel::new(DispatchKey::Cpu, searchsorted_scalar_out_cpu as SearchsortedScalarOutFn),
         Kernel::new(DispatchKey::Meta, searchsorted_scalar_out_meta as SearchsortedScalarOutFn),
         observed!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, [sorted_sequence, sorter, out], sorted_sequence, self_, out_int32, right, side, sorter, out),
+        boxing!(SEARCHSORTED_SCALAR_OUT: SearchsortedScalarOutFn, sorted_sequence, self_, out_int32, right, side, sorter, out),
     ],
     searchsorted_scalar_out_boxed,
 );
@@ -420,6 +424,7 @@ pub static BUCKETIZE_TENSOR: Operator<BucketizeTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bucketize_tensor_cpu as BucketizeTensorFn),
         Kernel::new(DispatchKey::Meta, bucketize_tensor_meta as BucketizeTensorFn),
         observed!(BUCKETIZE_TENSOR: BucketizeTensorFn, [self_, boundaries], self_, boundaries, out_int32, right),
+        boxing!(BUCKETIZE_TENSOR: BucketizeTensorFn, self_, boundaries, out_int32, right),
     ],
     bucketize_tensor_boxed,
 );
@@ -477,6 +482,7 @@ pub static BUCKETIZE_TENSOR_OUT: Operator<BucketizeTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bucketize_tensor_out_cpu as BucketizeTensorOutFn),
         Kernel::new(DispatchKey::Meta, bucketize_tensor_out_meta as BucketizeTensorOutFn),
         observed!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, [self_, boundaries, out], self_, boundaries, out_int32, right, out),
+        boxing!(BUCKETIZE_TENSOR_OUT: BucketizeTensorOutFn, self_, boundaries, out_int32, right, out),
     ],
     bucketize_tensor_out_boxed,
 );
@@ -565,6 +571,7 @@ pub static BUCKETIZE_SCALAR: Operator<BucketizeScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bucketize_scalar_kernel as BucketizeScalarFn),
         Kernel::new(DispatchKey::Meta, bucketize_scalar_kernel as BucketizeScalarFn),
         observed!(BUCKETIZE_SCALAR: BucketizeScalarFn, [boundaries], self_, boundaries, out_int32, right),
+        boxing!(BUCKETIZE_SCALAR: BucketizeScalarFn, self_, boundaries, out_int32, right),
     ],
     bucketize_scalar_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::sets`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
@@ -23,6 +23,7 @@ pub static ISIN_TENSOR_TENSOR: Operator<IsinTensorTensorFn> = Operator::new(
             isin_tensor_tensor_composite as IsinTensorTensorFn,
         ),
         observed!(ISIN_TENSOR_TENSOR: IsinTensorTensorFn, [elements, test_elements], elements, test_elements, assume_unique, invert),
+        boxing!(ISIN_TENSOR_TENSOR: IsinTensorTensorFn, elements, test_elements, assume_unique, invert),
     ],
     isin_tensor_tensor_boxed,
 );
@@ -70,6 +71,7 @@ pub static ISIN_TENSOR_TENSOR_OUT: Operator<IsinTensorTensorOutFn> = Operator::n
             isin_tensor_tensor_out_composite as IsinTensorTensorOutFn,
         ),
         observed!(ISIN_TENSOR_TENSOR_OUT: IsinTensorTensorOutFn, [elements, test_elements, out], elements, test_elements, assume_unique, invert, out),
+        boxing!(ISIN_TENSOR_TENSOR_OUT: IsinTensorTensorOutFn, elements, test_elements, assume_unique, invert, out),
     ],
     isin_tensor_tensor_out_boxed,
 );
@@ -127,6 +129,7 @@ pub static ISIN_TENSOR_SCALAR: Operator<IsinTensorScalarFn> = Operator::new(
             isin_tensor_scalar_composite as IsinTensorScalarFn,
         ),
         observed!(ISIN_TENSOR_SCALAR: IsinTensorScalarFn, [elements], elements, test_element, assume_unique, invert),
+        boxing!(ISIN_TENSOR_SCALAR: IsinTensorScalarFn, elements, test_element, assume_unique, invert),
     ],
     isin_tensor_scalar_boxed,
 );
@@ -174,6 +177,7 @@ pub static ISIN_TENSOR_SCALAR_OUT: Operator<IsinTensorScalarOutFn> = Operator::n
             isin_tensor_scalar_out_composite as IsinTensorScalarOutFn,
         ),
         observed!(ISIN_TENSOR_SCALAR_OUT: IsinTensorScalarOutFn, [elements, out], elements, test_element, assume_unique, invert, out),
+        boxing!(ISIN_TENSOR_SCALAR_OUT: IsinTensorScalarOutFn, elements, test_element, assume_unique, invert, out),
     ],
     isin_tensor_scalar_out_boxed,
 );
@@ -230,6 +234,7 @@ pub static ISIN_SCALAR_TENSOR: Operator<IsinScalarTensorFn> = Operator::new(
             isin_scalar_tensor_composite as IsinScalarTensorFn,
         ),
         observed!(ISIN_SCALAR_TENSOR: IsinScalarTensorFn, [test_elements], element, test_elements, assume_unique, invert),
+        boxing!(ISIN_SCALAR_TENSOR: IsinScalarTensorFn, element, test_elements, assume_unique, invert),
     ],
     isin_scalar_tensor_boxed,
 );
@@ -277,6 +282,7 @@ pub static ISIN_SCALAR_TENSOR_OUT: Operator<IsinScalarTensorOutFn> = Operator::n
             isin_scalar_tensor_out_composite as IsinScalarTensorOutFn,
         ),
         observed!(ISIN_SCALAR_TENSOR_OUT: IsinScalarTensorOutFn, [test_elements, out], element, test_elements, assume_unique, invert, out),
+        boxing!(ISIN_SCALAR_TENSOR_OUT: IsinScalarTensorOutFn, element, test_elements, assume_unique, invert, out),
     ],
     isin_scalar_tensor_out_boxed,
 );
@@ -331,6 +337,7 @@ pub static NONZERO_STATIC: Operator<NonzeroStaticFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nonzero_static_kernel as NonzeroStaticFn),
         Kernel::new(DispatchKey::Meta, nonzero_static_kernel as NonzeroStaticFn),
         observed!(NONZERO_STATIC: NonzeroStaticFn, [self_], self_, size, fill_value),
+        boxing!(NONZERO_STATIC: NonzeroStaticFn, self_, size, fill_value),
     ],
     nonzero_static_boxed,
 );
@@ -372,6 +379,7 @@ pub static NONZERO_STATIC_OUT: Operator<NonzeroStaticOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nonzero_static_out_kernel as NonzeroStaticOutFn),
         Kernel::new(DispatchKey::Meta, nonzero_static_out_kernel as NonzeroStaticOutFn),
         observed!(NONZERO_STATIC_OUT: NonzeroStaticOutFn, [self_, out], self_, size, fill_value, out),
+        boxing!(NONZERO_STATIC_OUT: NonzeroStaticOutFn, self_, size, fill_value, out),
     ],
     nonzero_static_out_boxed,
 );
@@ -415,6 +423,7 @@ pub static INDEX_REDUCE: Operator<IndexReduceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_composite as IndexReduceFn),
         observed!(INDEX_REDUCE: IndexReduceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
+        boxing!(INDEX_REDUCE: IndexReduceFn, self_, dim, index, source, reduce, include_self),
     ],
     index_reduce_boxed,
 );
@@ -470,6 +479,7 @@ pub static INDEX_REDUCE_: Operator<IndexReduceInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce__composite as IndexReduceInPlaceFn),
         observed!(INDEX_REDUCE_: IndexReduceInPlaceFn, [self_, index, source], self_, dim, index, source, reduce, include_self),
+        boxing!(INDEX_REDUCE_: IndexReduceInPlaceFn, self_, dim, index, source, reduce, include_self),
     ],
     index_reduce__boxed,
 );
@@ -527,6 +537,7 @@ pub static INDEX_REDUCE_OUT: Operator<IndexReduceOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, index_reduce_out_composite as IndexReduceOutFn),
         observed!(INDEX_REDUCE_OUT: IndexReduceOutFn, [self_, index, source, out], self_, dim, index, source, reduce, include_self, out),
+        boxing!(INDEX_REDUCE_OUT: IndexReduceOutFn, self_, dim, index, source, reduce, include_self, out),
     ],
     index_reduce_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::softmax`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, ensure_same_device};
@@ -20,6 +20,7 @@ pub static SOFTMAX_INT: Operator<SoftmaxIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_composite as SoftmaxIntFn),
         observed!(SOFTMAX_INT: SoftmaxIntFn, [self_], self_, dim, dtype),
+        boxing!(SOFTMAX_INT: SoftmaxIntFn, self_, dim, dtype),
     ],
     softmax_int_boxed,
 );
@@ -58,6 +59,7 @@ pub static SOFTMAX_INT_OUT: Operator<SoftmaxIntOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, softmax_int_out_composite as SoftmaxIntOutFn),
         observed!(SOFTMAX_INT_OUT: SoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
+        boxing!(SOFTMAX_INT_OUT: SoftmaxIntOutFn, self_, dim, dtype, out),
     ],
     softmax_int_out_boxed,
 );
@@ -104,6 +106,7 @@ pub static _SOFTMAX: Operator<_SoftmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _softmax_cpu as _SoftmaxFn),
         Kernel::new(DispatchKey::Meta, _softmax_meta as _SoftmaxFn),
         observed!(_SOFTMAX: _SoftmaxFn, [self_], self_, dim, half_to_float),
+        boxing!(_SOFTMAX: _SoftmaxFn, self_, dim, half_to_float),
     ],
     _softmax_boxed,
 );
@@ -148,6 +151,7 @@ pub static _SOFTMAX_OUT: Operator<_SoftmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _softmax_out_cpu as _SoftmaxOutFn),
         Kernel::new(DispatchKey::Meta, _softmax_out_meta as _SoftmaxOutFn),
         observed!(_SOFTMAX_OUT: _SoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
+        boxing!(_SOFTMAX_OUT: _SoftmaxOutFn, self_, dim, half_to_float, out),
     ],
     _softmax_out_boxed,
 );
@@ -207,6 +211,7 @@ pub static _SOFTMAX_BACKWARD_DATA: Operator<_SoftmaxBackwardDataFn> = Operator::
         Kernel::new(DispatchKey::Cpu, _softmax_backward_data_cpu as _SoftmaxBackwardDataFn),
         Kernel::new(DispatchKey::Meta, _softmax_backward_data_meta as _SoftmaxBackwardDataFn),
         observed!(_SOFTMAX_BACKWARD_DATA: _SoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
+        boxing!(_SOFTMAX_BACKWARD_DATA: _SoftmaxBackwardDataFn, grad_output, output, dim, input_dtype),
     ],
     _softmax_backward_data_boxed,
 );
@@ -282,6 +287,7 @@ pub static _SOFTMAX_BACKWARD_DATA_OUT: Operator<_SoftmaxBackwardDataOutFn> = Ope
         Kernel::new(DispatchKey::Cpu, _softmax_backward_data_out_cpu as _SoftmaxBackwardDataOutFn),
         Kernel::new(DispatchKey::Meta, _softmax_backward_data_out_meta as _SoftmaxBackwardDataOutFn),
         observed!(_SOFTMAX_BACKWARD_DATA_OUT: _SoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
+        boxing!(_SOFTMAX_BACKWARD_DATA_OUT: _SoftmaxBackwardDataOutFn, grad_output, output, dim, input_dtype, out),
     ],
     _softmax_backward_data_out_boxed,
 );
@@ -362,6 +368,7 @@ pub static LOG_SOFTMAX_INT: Operator<LogSoftmaxIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, log_softmax_int_composite as LogSoftmaxIntFn),
         observed!(LOG_SOFTMAX_INT: LogSoftmaxIntFn, [self_], self_, dim, dtype),
+        boxing!(LOG_SOFTMAX_INT: LogSoftmaxIntFn, self_, dim, dtype),
     ],
     log_softmax_int_boxed,
 );
@@ -403,6 +410,7 @@ pub static LOG_SOFTMAX_INT_OUT: Operator<LogSoftmaxIntOutFn> = Operator::new(
             log_softmax_int_out_composite as LogSoftmaxIntOutFn,
         ),
         observed!(LOG_SOFTMAX_INT_OUT: LogSoftmaxIntOutFn, [self_, out], self_, dim, dtype, out),
+        boxing!(LOG_SOFTMAX_INT_OUT: LogSoftmaxIntOutFn, self_, dim, dtype, out),
     ],
     log_softmax_int_out_boxed,
 );
@@ -449,6 +457,7 @@ pub static _LOG_SOFTMAX: Operator<_LogSoftmaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _log_softmax_cpu as _LogSoftmaxFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_meta as _LogSoftmaxFn),
         observed!(_LOG_SOFTMAX: _LogSoftmaxFn, [self_], self_, dim, half_to_float),
+        boxing!(_LOG_SOFTMAX: _LogSoftmaxFn, self_, dim, half_to_float),
     ],
     _log_softmax_boxed,
 );
@@ -493,6 +502,7 @@ pub static _LOG_SOFTMAX_OUT: Operator<_LogSoftmaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _log_softmax_out_cpu as _LogSoftmaxOutFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_out_meta as _LogSoftmaxOutFn),
         observed!(_LOG_SOFTMAX_OUT: _LogSoftmaxOutFn, [self_, out], self_, dim, half_to_float, out),
+        boxing!(_LOG_SOFTMAX_OUT: _LogSoftmaxOutFn, self_, dim, half_to_float, out),
     ],
     _log_softmax_out_boxed,
 );
@@ -552,6 +562,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA: Operator<_LogSoftmaxBackwardDataFn> = Ope
         Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_cpu as _LogSoftmaxBackwardDataFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_meta as _LogSoftmaxBackwardDataFn),
         observed!(_LOG_SOFTMAX_BACKWARD_DATA: _LogSoftmaxBackwardDataFn, [grad_output, output], grad_output, output, dim, input_dtype),
+        boxing!(_LOG_SOFTMAX_BACKWARD_DATA: _LogSoftmaxBackwardDataFn, grad_output, output, dim, input_dtype),
     ],
     _log_softmax_backward_data_boxed,
 );
@@ -627,6 +638,7 @@ pub static _LOG_SOFTMAX_BACKWARD_DATA_OUT: Operator<_LogSoftmaxBackwardDataOutFn
         Kernel::new(DispatchKey::Cpu, _log_softmax_backward_data_out_cpu as _LogSoftmaxBackwardDataOutFn),
         Kernel::new(DispatchKey::Meta, _log_softmax_backward_data_out_meta as _LogSoftmaxBackwardDataOutFn),
         observed!(_LOG_SOFTMAX_BACKWARD_DATA_OUT: _LogSoftmaxBackwardDataOutFn, [grad_output, output, out], grad_output, output, dim, input_dtype, out),
+        boxing!(_LOG_SOFTMAX_BACKWARD_DATA_OUT: _LogSoftmaxBackwardDataOutFn, grad_output, output, dim, input_dtype, out),
     ],
     _log_softmax_backward_data_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::sort`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out, ensure_same_device};
@@ -21,6 +21,7 @@ pub static SORT: Operator<SortFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sort_kernel as SortFn),
         Kernel::new(DispatchKey::Meta, sort_kernel as SortFn),
         observed!(SORT: SortFn, [self_], self_, dim, descending),
+        boxing!(SORT: SortFn, self_, dim, descending),
     ],
     sort_boxed,
 );
@@ -62,6 +63,7 @@ pub static SORT_VALUES: Operator<SortValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sort_values_kernel as SortValuesFn),
         Kernel::new(DispatchKey::Meta, sort_values_kernel as SortValuesFn),
         observed!(SORT_VALUES: SortValuesFn, [self_, values, indices], self_, dim, descending, values, indices),
+        boxing!(SORT_VALUES: SortValuesFn, self_, dim, descending, values, indices),
     ],
     sort_values_boxed,
 );
@@ -119,6 +121,7 @@ pub static SORT_STABLE: Operator<SortStableFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sort_stable_cpu as SortStableFn),
         Kernel::new(DispatchKey::Meta, sort_stable_meta as SortStableFn),
         observed!(SORT_STABLE: SortStableFn, [self_], self_, stable, dim, descending),
+        boxing!(SORT_STABLE: SortStableFn, self_, stable, dim, descending),
     ],
     sort_stable_boxed,
 );
@@ -183,6 +186,7 @@ pub static SORT_VALUES_STABLE: Operator<SortValuesStableFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sort_values_stable_cpu as SortValuesStableFn),
         Kernel::new(DispatchKey::Meta, sort_values_stable_meta as SortValuesStableFn),
         observed!(SORT_VALUES_STABLE: SortValuesStableFn, [self_, values, indices], self_, stable, dim, descending, values, indices),
+        boxing!(SORT_VALUES_STABLE: SortValuesStableFn, self_, stable, dim, descending, values, indices),
     ],
     sort_values_stable_boxed,
 );
@@ -263,6 +267,7 @@ pub static ARGSORT: Operator<ArgsortFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_composite as ArgsortFn),
         observed!(ARGSORT: ArgsortFn, [self_], self_, dim, descending),
+        boxing!(ARGSORT: ArgsortFn, self_, dim, descending),
     ],
     argsort_boxed,
 );
@@ -295,6 +300,7 @@ pub static ARGSORT_STABLE: Operator<ArgsortStableFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, argsort_stable_composite as ArgsortStableFn),
         observed!(ARGSORT_STABLE: ArgsortStableFn, [self_], self_, stable, dim, descending),
+        boxing!(ARGSORT_STABLE: ArgsortStableFn, self_, stable, dim, descending),
     ],
     argsort_stable_boxed,
 );
@@ -337,6 +343,7 @@ pub static ARGSORT_STABLE_OUT: Operator<ArgsortStableOutFn> = Operator::new(
             argsort_stable_out_composite as ArgsortStableOutFn,
         ),
         observed!(ARGSORT_STABLE_OUT: ArgsortStableOutFn, [self_, out], self_, stable, dim, descending, out),
+        boxing!(ARGSORT_STABLE_OUT: ArgsortStableOutFn, self_, stable, dim, descending, out),
     ],
     argsort_stable_out_boxed,
 );
@@ -390,6 +397,7 @@ pub static MSORT: Operator<MsortFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_composite as MsortFn),
         observed!(MSORT: MsortFn, [self_], self_),
+        boxing!(MSORT: MsortFn, self_),
     ],
     msort_boxed,
 );
@@ -422,6 +430,7 @@ pub static MSORT_OUT: Operator<MsortOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, msort_out_composite as MsortOutFn),
         observed!(MSORT_OUT: MsortOutFn, [self_, out], self_, out),
+        boxing!(MSORT_OUT: MsortOutFn, self_, out),
     ],
     msort_out_boxed,
 );
@@ -456,6 +465,7 @@ pub static TOPK: Operator<TopkFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
         Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
         observed!(TOPK: TopkFn, [self_], self_, k, dim, largest, sorted),
+        boxing!(TOPK: TopkFn, self_, k, dim, largest, sorted),
     ],
     topk_boxed,
 );
@@ -516,6 +526,7 @@ pub static TOPK_VALUES: Operator<TopkValuesFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, topk_values_cpu as TopkValuesFn),
         Kernel::new(DispatchKey::Meta, topk_values_meta as TopkValuesFn),
         observed!(TOPK_VALUES: TopkValuesFn, [self_, values, indices], self_, k, dim, largest, sorted, values, indices),
+        boxing!(TOPK_VALUES: TopkValuesFn, self_, k, dim, largest, sorted, values, indices),
     ],
     topk_values_boxed,
 );

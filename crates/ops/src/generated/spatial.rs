@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::spatial`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static PIXEL_SHUFFLE: Operator<PixelShuffleFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_composite as PixelShuffleFn),
         observed!(PIXEL_SHUFFLE: PixelShuffleFn, [self_], self_, upscale_factor),
+        boxing!(PIXEL_SHUFFLE: PixelShuffleFn, self_, upscale_factor),
     ],
     pixel_shuffle_boxed,
 );
@@ -51,6 +52,7 @@ pub static PIXEL_SHUFFLE_OUT: Operator<PixelShuffleOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_shuffle_out_composite as PixelShuffleOutFn),
         observed!(PIXEL_SHUFFLE_OUT: PixelShuffleOutFn, [self_, out], self_, upscale_factor, out),
+        boxing!(PIXEL_SHUFFLE_OUT: PixelShuffleOutFn, self_, upscale_factor, out),
     ],
     pixel_shuffle_out_boxed,
 );
@@ -89,6 +91,7 @@ pub static PIXEL_UNSHUFFLE: Operator<PixelUnshuffleFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, pixel_unshuffle_composite as PixelUnshuffleFn),
         observed!(PIXEL_UNSHUFFLE: PixelUnshuffleFn, [self_], self_, downscale_factor),
+        boxing!(PIXEL_UNSHUFFLE: PixelUnshuffleFn, self_, downscale_factor),
     ],
     pixel_unshuffle_boxed,
 );
@@ -124,6 +127,7 @@ pub static PIXEL_UNSHUFFLE_OUT: Operator<PixelUnshuffleOutFn> = Operator::new(
             pixel_unshuffle_out_composite as PixelUnshuffleOutFn,
         ),
         observed!(PIXEL_UNSHUFFLE_OUT: PixelUnshuffleOutFn, [self_, out], self_, downscale_factor, out),
+        boxing!(PIXEL_UNSHUFFLE_OUT: PixelUnshuffleOutFn, self_, downscale_factor, out),
     ],
     pixel_unshuffle_out_boxed,
 );
@@ -163,6 +167,7 @@ pub static CHANNEL_SHUFFLE: Operator<ChannelShuffleFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, channel_shuffle_composite as ChannelShuffleFn),
         observed!(CHANNEL_SHUFFLE: ChannelShuffleFn, [self_], self_, groups),
+        boxing!(CHANNEL_SHUFFLE: ChannelShuffleFn, self_, groups),
     ],
     channel_shuffle_boxed,
 );
@@ -198,6 +203,7 @@ pub static CHANNEL_SHUFFLE_OUT: Operator<ChannelShuffleOutFn> = Operator::new(
             channel_shuffle_out_composite as ChannelShuffleOutFn,
         ),
         observed!(CHANNEL_SHUFFLE_OUT: ChannelShuffleOutFn, [self_, out], self_, groups, out),
+        boxing!(CHANNEL_SHUFFLE_OUT: ChannelShuffleOutFn, self_, groups, out),
     ],
     channel_shuffle_out_boxed,
 );
@@ -240,6 +246,7 @@ pub static NATIVE_CHANNEL_SHUFFLE: Operator<NativeChannelShuffleFn> = Operator::
             native_channel_shuffle_composite as NativeChannelShuffleFn,
         ),
         observed!(NATIVE_CHANNEL_SHUFFLE: NativeChannelShuffleFn, [self_], self_, groups),
+        boxing!(NATIVE_CHANNEL_SHUFFLE: NativeChannelShuffleFn, self_, groups),
     ],
     native_channel_shuffle_boxed,
 );
@@ -272,6 +279,7 @@ pub static IM2COL: Operator<Im2colFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_composite as Im2colFn),
         observed!(IM2COL: Im2colFn, [self_], self_, kernel_size, dilation, padding, stride),
+        boxing!(IM2COL: Im2colFn, self_, kernel_size, dilation, padding, stride),
     ],
     im2col_boxed,
 );
@@ -318,6 +326,7 @@ pub static IM2COL_OUT: Operator<Im2colOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, im2col_out_composite as Im2colOutFn),
         observed!(IM2COL_OUT: Im2colOutFn, [self_, out], self_, kernel_size, dilation, padding, stride, out),
+        boxing!(IM2COL_OUT: Im2colOutFn, self_, kernel_size, dilation, padding, stride, out),
     ],
     im2col_out_boxed,
 );
@@ -374,6 +383,7 @@ pub static COL2IM: Operator<Col2imFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_composite as Col2imFn),
         observed!(COL2IM: Col2imFn, [self_], self_, output_size, kernel_size, dilation, padding, stride),
+        boxing!(COL2IM: Col2imFn, self_, output_size, kernel_size, dilation, padding, stride),
     ],
     col2im_boxed,
 );
@@ -430,6 +440,7 @@ pub static COL2IM_OUT: Operator<Col2imOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, col2im_out_composite as Col2imOutFn),
         observed!(COL2IM_OUT: Col2imOutFn, [self_, out], self_, output_size, kernel_size, dilation, padding, stride, out),
+        boxing!(COL2IM_OUT: Col2imOutFn, self_, output_size, kernel_size, dilation, padding, stride, out),
     ],
     col2im_out_boxed,
 );
@@ -489,6 +500,7 @@ pub static REFLECTION_PAD1D: Operator<ReflectionPad1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad1d_composite as ReflectionPad1dFn),
         observed!(REFLECTION_PAD1D: ReflectionPad1dFn, [self_], self_, padding),
+        boxing!(REFLECTION_PAD1D: ReflectionPad1dFn, self_, padding),
     ],
     reflection_pad1d_boxed,
 );
@@ -524,6 +536,7 @@ pub static REFLECTION_PAD1D_OUT: Operator<ReflectionPad1dOutFn> = Operator::new(
             reflection_pad1d_out_composite as ReflectionPad1dOutFn,
         ),
         observed!(REFLECTION_PAD1D_OUT: ReflectionPad1dOutFn, [self_, out], self_, padding, out),
+        boxing!(REFLECTION_PAD1D_OUT: ReflectionPad1dOutFn, self_, padding, out),
     ],
     reflection_pad1d_out_boxed,
 );
@@ -563,6 +576,7 @@ pub static REFLECTION_PAD2D: Operator<ReflectionPad2dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad2d_composite as ReflectionPad2dFn),
         observed!(REFLECTION_PAD2D: ReflectionPad2dFn, [self_], self_, padding),
+        boxing!(REFLECTION_PAD2D: ReflectionPad2dFn, self_, padding),
     ],
     reflection_pad2d_boxed,
 );
@@ -598,6 +612,7 @@ pub static REFLECTION_PAD2D_OUT: Operator<ReflectionPad2dOutFn> = Operator::new(
             reflection_pad2d_out_composite as ReflectionPad2dOutFn,
         ),
         observed!(REFLECTION_PAD2D_OUT: ReflectionPad2dOutFn, [self_, out], self_, padding, out),
+        boxing!(REFLECTION_PAD2D_OUT: ReflectionPad2dOutFn, self_, padding, out),
     ],
     reflection_pad2d_out_boxed,
 );
@@ -637,6 +652,7 @@ pub static REFLECTION_PAD3D: Operator<ReflectionPad3dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, reflection_pad3d_composite as ReflectionPad3dFn),
         observed!(REFLECTION_PAD3D: ReflectionPad3dFn, [self_], self_, padding),
+        boxing!(REFLECTION_PAD3D: ReflectionPad3dFn, self_, padding),
     ],
     reflection_pad3d_boxed,
 );
@@ -672,6 +688,7 @@ pub static REFLECTION_PAD3D_OUT: Operator<ReflectionPad3dOutFn> = Operator::new(
             reflection_pad3d_out_composite as ReflectionPad3dOutFn,
         ),
         observed!(REFLECTION_PAD3D_OUT: ReflectionPad3dOutFn, [self_, out], self_, padding, out),
+        boxing!(REFLECTION_PAD3D_OUT: ReflectionPad3dOutFn, self_, padding, out),
     ],
     reflection_pad3d_out_boxed,
 );
@@ -714,6 +731,7 @@ pub static REPLICATION_PAD1D: Operator<ReplicationPad1dFn> = Operator::new(
             replication_pad1d_composite as ReplicationPad1dFn,
         ),
         observed!(REPLICATION_PAD1D: ReplicationPad1dFn, [self_], self_, padding),
+        boxing!(REPLICATION_PAD1D: ReplicationPad1dFn, self_, padding),
     ],
     replication_pad1d_boxed,
 );
@@ -749,6 +767,7 @@ pub static REPLICATION_PAD1D_OUT: Operator<ReplicationPad1dOutFn> = Operator::ne
             replication_pad1d_out_composite as ReplicationPad1dOutFn,
         ),
         observed!(REPLICATION_PAD1D_OUT: ReplicationPad1dOutFn, [self_, out], self_, padding, out),
+        boxing!(REPLICATION_PAD1D_OUT: ReplicationPad1dOutFn, self_, padding, out),
     ],
     replication_pad1d_out_boxed,
 );
@@ -791,6 +810,7 @@ pub static REPLICATION_PAD2D: Operator<ReplicationPad2dFn> = Operator::new(
             replication_pad2d_composite as ReplicationPad2dFn,
         ),
         observed!(REPLICATION_PAD2D: ReplicationPad2dFn, [self_], self_, padding),
+        boxing!(REPLICATION_PAD2D: ReplicationPad2dFn, self_, padding),
     ],
     replication_pad2d_boxed,
 );
@@ -826,6 +846,7 @@ pub static REPLICATION_PAD2D_OUT: Operator<ReplicationPad2dOutFn> = Operator::ne
             replication_pad2d_out_composite as ReplicationPad2dOutFn,
         ),
         observed!(REPLICATION_PAD2D_OUT: ReplicationPad2dOutFn, [self_, out], self_, padding, out),
+        boxing!(REPLICATION_PAD2D_OUT: ReplicationPad2dOutFn, self_, padding, out),
     ],
     replication_pad2d_out_boxed,
 );
@@ -868,6 +889,7 @@ pub static REPLICATION_PAD3D: Operator<ReplicationPad3dFn> = Operator::new(
             replication_pad3d_composite as ReplicationPad3dFn,
         ),
         observed!(REPLICATION_PAD3D: ReplicationPad3dFn, [self_], self_, padding),
+        boxing!(REPLICATION_PAD3D: ReplicationPad3dFn, self_, padding),
     ],
     replication_pad3d_boxed,
 );
@@ -903,6 +925,7 @@ pub static REPLICATION_PAD3D_OUT: Operator<ReplicationPad3dOutFn> = Operator::ne
             replication_pad3d_out_composite as ReplicationPad3dOutFn,
         ),
         observed!(REPLICATION_PAD3D_OUT: ReplicationPad3dOutFn, [self_, out], self_, padding, out),
+        boxing!(REPLICATION_PAD3D_OUT: ReplicationPad3dOutFn, self_, padding, out),
     ],
     replication_pad3d_out_boxed,
 );
@@ -946,6 +969,7 @@ pub static MAX_POOL1D_WITH_INDICES: Operator<MaxPool1dWithIndicesFn> = Operator:
             max_pool1d_with_indices_composite as MaxPool1dWithIndicesFn,
         ),
         observed!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool1d_with_indices_boxed,
 );
@@ -1001,6 +1025,7 @@ pub static MAX_POOL1D: Operator<MaxPool1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool1d_composite as MaxPool1dFn),
         observed!(MAX_POOL1D: MaxPool1dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL1D: MaxPool1dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
     ],
     max_pool1d_boxed,
 );
@@ -1056,6 +1081,7 @@ pub static AVG_POOL1D: Operator<AvgPool1dFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_composite as AvgPool1dFn),
         observed!(AVG_POOL1D: AvgPool1dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
+        boxing!(AVG_POOL1D: AvgPool1dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
     ],
     avg_pool1d_boxed,
 );
@@ -1112,6 +1138,7 @@ pub static AVG_POOL1D_OUT: Operator<AvgPool1dOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_out_composite as AvgPool1dOutFn),
         observed!(AVG_POOL1D_OUT: AvgPool1dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
+        boxing!(AVG_POOL1D_OUT: AvgPool1dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
     ],
     avg_pool1d_out_boxed,
 );
@@ -1175,6 +1202,7 @@ pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
             adaptive_avg_pool1d_composite as AdaptiveAvgPool1dFn,
         ),
         observed!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, self_, output_size),
     ],
     adaptive_avg_pool1d_boxed,
 );
@@ -1214,6 +1242,7 @@ pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator:
             adaptive_avg_pool1d_out_composite as AdaptiveAvgPool1dOutFn,
         ),
         observed!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, [self_, out], self_, output_size, out),
+        boxing!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, self_, output_size, out),
     ],
     adaptive_avg_pool1d_out_boxed,
 );
@@ -1256,6 +1285,7 @@ pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
             adaptive_max_pool1d_composite as AdaptiveMaxPool1dFn,
         ),
         observed!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, self_, output_size),
     ],
     adaptive_max_pool1d_boxed,
 );

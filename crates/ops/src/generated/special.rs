@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::special`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_all_to_out, copy_to_out};
@@ -21,6 +21,7 @@ pub static POSITIVE: Operator<PositiveFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, positive_composite as PositiveFn),
         observed!(POSITIVE: PositiveFn, [self_], self_),
+        boxing!(POSITIVE: PositiveFn, self_),
     ],
     positive_boxed,
 );
@@ -54,6 +55,7 @@ pub static SINC: Operator<SincFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinc_cpu as SincFn),
         Kernel::new(DispatchKey::Meta, sinc_meta as SincFn),
         observed!(SINC: SincFn, [self_], self_),
+        boxing!(SINC: SincFn, self_),
     ],
     sinc_boxed,
 );
@@ -96,6 +98,7 @@ pub static SINC_: Operator<SincInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinc__cpu as SincInPlaceFn),
         Kernel::new(DispatchKey::Meta, sinc__meta as SincInPlaceFn),
         observed!(SINC_: SincInPlaceFn, [self_], self_),
+        boxing!(SINC_: SincInPlaceFn, self_),
     ],
     sinc__boxed,
 );
@@ -138,6 +141,7 @@ pub static SINC_OUT: Operator<SincOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinc_out_cpu as SincOutFn),
         Kernel::new(DispatchKey::Meta, sinc_out_meta as SincOutFn),
         observed!(SINC_OUT: SincOutFn, [self_, out], self_, out),
+        boxing!(SINC_OUT: SincOutFn, self_, out),
     ],
     sinc_out_boxed,
 );
@@ -180,6 +184,7 @@ pub static LOGIT: Operator<LogitFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logit_cpu as LogitFn),
         Kernel::new(DispatchKey::Meta, logit_meta as LogitFn),
         observed!(LOGIT: LogitFn, [self_], self_, eps),
+        boxing!(LOGIT: LogitFn, self_, eps),
     ],
     logit_boxed,
 );
@@ -222,6 +227,7 @@ pub static LOGIT_: Operator<LogitInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logit__cpu as LogitInPlaceFn),
         Kernel::new(DispatchKey::Meta, logit__meta as LogitInPlaceFn),
         observed!(LOGIT_: LogitInPlaceFn, [self_], self_, eps),
+        boxing!(LOGIT_: LogitInPlaceFn, self_, eps),
     ],
     logit__boxed,
 );
@@ -264,6 +270,7 @@ pub static LOGIT_OUT: Operator<LogitOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logit_out_cpu as LogitOutFn),
         Kernel::new(DispatchKey::Meta, logit_out_meta as LogitOutFn),
         observed!(LOGIT_OUT: LogitOutFn, [self_, out], self_, eps, out),
+        boxing!(LOGIT_OUT: LogitOutFn, self_, eps, out),
     ],
     logit_out_boxed,
 );
@@ -307,6 +314,7 @@ pub static XLOGY_TENSOR: Operator<XlogyTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, xlogy_tensor_cpu as XlogyTensorFn),
         Kernel::new(DispatchKey::Meta, xlogy_tensor_meta as XlogyTensorFn),
         observed!(XLOGY_TENSOR: XlogyTensorFn, [self_, other], self_, other),
+        boxing!(XLOGY_TENSOR: XlogyTensorFn, self_, other),
     ],
     xlogy_tensor_boxed,
 );
@@ -349,6 +357,7 @@ pub static XLOGY__TENSOR: Operator<XlogyInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, xlogy__tensor_cpu as XlogyInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, xlogy__tensor_meta as XlogyInPlaceTensorFn),
         observed!(XLOGY__TENSOR: XlogyInPlaceTensorFn, [self_, other], self_, other),
+        boxing!(XLOGY__TENSOR: XlogyInPlaceTensorFn, self_, other),
     ],
     xlogy__tensor_boxed,
 );
@@ -391,6 +400,7 @@ pub static XLOGY_OUTTENSOR: Operator<XlogyOuttensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, xlogy_outtensor_cpu as XlogyOuttensorFn),
         Kernel::new(DispatchKey::Meta, xlogy_outtensor_meta as XlogyOuttensorFn),
         observed!(XLOGY_OUTTENSOR: XlogyOuttensorFn, [self_, other, out], self_, other, out),
+        boxing!(XLOGY_OUTTENSOR: XlogyOuttensorFn, self_, other, out),
     ],
     xlogy_outtensor_boxed,
 );
@@ -433,6 +443,7 @@ pub static XLOGY_SCALAR_SELF: Operator<XlogyScalarSelfFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, xlogy_scalar_self_composite as XlogyScalarSelfFn),
         observed!(XLOGY_SCALAR_SELF: XlogyScalarSelfFn, [other], self_, other),
+        boxing!(XLOGY_SCALAR_SELF: XlogyScalarSelfFn, self_, other),
     ],
     xlogy_scalar_self_boxed,
 );
@@ -468,6 +479,7 @@ pub static XLOGY_OUTSCALAR_SELF: Operator<XlogyOutscalarSelfFn> = Operator::new(
             xlogy_outscalar_self_composite as XlogyOutscalarSelfFn,
         ),
         observed!(XLOGY_OUTSCALAR_SELF: XlogyOutscalarSelfFn, [other, out], self_, other, out),
+        boxing!(XLOGY_OUTSCALAR_SELF: XlogyOutscalarSelfFn, self_, other, out),
     ],
     xlogy_outscalar_self_boxed,
 );
@@ -510,6 +522,7 @@ pub static XLOGY_SCALAR_OTHER: Operator<XlogyScalarOtherFn> = Operator::new(
             xlogy_scalar_other_composite as XlogyScalarOtherFn,
         ),
         observed!(XLOGY_SCALAR_OTHER: XlogyScalarOtherFn, [self_], self_, other),
+        boxing!(XLOGY_SCALAR_OTHER: XlogyScalarOtherFn, self_, other),
     ],
     xlogy_scalar_other_boxed,
 );
@@ -545,6 +558,7 @@ pub static XLOGY_OUTSCALAR_OTHER: Operator<XlogyOutscalarOtherFn> = Operator::ne
             xlogy_outscalar_other_composite as XlogyOutscalarOtherFn,
         ),
         observed!(XLOGY_OUTSCALAR_OTHER: XlogyOutscalarOtherFn, [self_, out], self_, other, out),
+        boxing!(XLOGY_OUTSCALAR_OTHER: XlogyOutscalarOtherFn, self_, other, out),
     ],
     xlogy_outscalar_other_boxed,
 );
@@ -587,6 +601,7 @@ pub static XLOGY__SCALAR_OTHER: Operator<XlogyInPlaceScalarOtherFn> = Operator::
             xlogy__scalar_other_composite as XlogyInPlaceScalarOtherFn,
         ),
         observed!(XLOGY__SCALAR_OTHER: XlogyInPlaceScalarOtherFn, [self_], self_, other),
+        boxing!(XLOGY__SCALAR_OTHER: XlogyInPlaceScalarOtherFn, self_, other),
     ],
     xlogy__scalar_other_boxed,
 );
@@ -620,6 +635,7 @@ pub static SPECIAL_XLOG1PY: Operator<SpecialXlog1pyFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_xlog1py_cpu as SpecialXlog1pyFn),
         Kernel::new(DispatchKey::Meta, special_xlog1py_meta as SpecialXlog1pyFn),
         observed!(SPECIAL_XLOG1PY: SpecialXlog1pyFn, [self_, other], self_, other),
+        boxing!(SPECIAL_XLOG1PY: SpecialXlog1pyFn, self_, other),
     ],
     special_xlog1py_boxed,
 );
@@ -662,6 +678,7 @@ pub static SPECIAL_XLOG1PY_OUT: Operator<SpecialXlog1pyOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_xlog1py_out_cpu as SpecialXlog1pyOutFn),
         Kernel::new(DispatchKey::Meta, special_xlog1py_out_meta as SpecialXlog1pyOutFn),
         observed!(SPECIAL_XLOG1PY_OUT: SpecialXlog1pyOutFn, [self_, other, out], self_, other, out),
+        boxing!(SPECIAL_XLOG1PY_OUT: SpecialXlog1pyOutFn, self_, other, out),
     ],
     special_xlog1py_out_boxed,
 );
@@ -717,6 +734,7 @@ pub static SPECIAL_XLOG1PY_SELF_SCALAR: Operator<SpecialXlog1pySelfScalarFn> = O
             special_xlog1py_self_scalar_composite as SpecialXlog1pySelfScalarFn,
         ),
         observed!(SPECIAL_XLOG1PY_SELF_SCALAR: SpecialXlog1pySelfScalarFn, [other], self_, other),
+        boxing!(SPECIAL_XLOG1PY_SELF_SCALAR: SpecialXlog1pySelfScalarFn, self_, other),
     ],
     special_xlog1py_self_scalar_boxed,
 );
@@ -756,6 +774,7 @@ pub static SPECIAL_XLOG1PY_SELF_SCALAR_OUT: Operator<SpecialXlog1pySelfScalarOut
             special_xlog1py_self_scalar_out_composite as SpecialXlog1pySelfScalarOutFn,
         ),
         observed!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT: SpecialXlog1pySelfScalarOutFn, [other, out], self_, other, out),
+        boxing!(SPECIAL_XLOG1PY_SELF_SCALAR_OUT: SpecialXlog1pySelfScalarOutFn, self_, other, out),
     ],
     special_xlog1py_self_scalar_out_boxed,
 );
@@ -798,6 +817,7 @@ pub static SPECIAL_XLOG1PY_OTHER_SCALAR: Operator<SpecialXlog1pyOtherScalarFn> =
             special_xlog1py_other_scalar_composite as SpecialXlog1pyOtherScalarFn,
         ),
         observed!(SPECIAL_XLOG1PY_OTHER_SCALAR: SpecialXlog1pyOtherScalarFn, [self_], self_, other),
+        boxing!(SPECIAL_XLOG1PY_OTHER_SCALAR: SpecialXlog1pyOtherScalarFn, self_, other),
     ],
     special_xlog1py_other_scalar_boxed,
 );
@@ -837,6 +857,7 @@ pub static SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: Operator<SpecialXlog1pyOtherScalarO
             special_xlog1py_other_scalar_out_composite as SpecialXlog1pyOtherScalarOutFn,
         ),
         observed!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: SpecialXlog1pyOtherScalarOutFn, [self_, out], self_, other, out),
+        boxing!(SPECIAL_XLOG1PY_OTHER_SCALAR_OUT: SpecialXlog1pyOtherScalarOutFn, self_, other, out),
     ],
     special_xlog1py_other_scalar_out_boxed,
 );
@@ -877,6 +898,7 @@ pub static LOGADDEXP: Operator<LogaddexpFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logaddexp_cpu as LogaddexpFn),
         Kernel::new(DispatchKey::Meta, logaddexp_meta as LogaddexpFn),
         observed!(LOGADDEXP: LogaddexpFn, [self_, other], self_, other),
+        boxing!(LOGADDEXP: LogaddexpFn, self_, other),
     ],
     logaddexp_boxed,
 );
@@ -919,6 +941,7 @@ pub static LOGADDEXP_OUT: Operator<LogaddexpOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logaddexp_out_cpu as LogaddexpOutFn),
         Kernel::new(DispatchKey::Meta, logaddexp_out_meta as LogaddexpOutFn),
         observed!(LOGADDEXP_OUT: LogaddexpOutFn, [self_, other, out], self_, other, out),
+        boxing!(LOGADDEXP_OUT: LogaddexpOutFn, self_, other, out),
     ],
     logaddexp_out_boxed,
 );
@@ -961,6 +984,7 @@ pub static LOGADDEXP2: Operator<Logaddexp2Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logaddexp2_cpu as Logaddexp2Fn),
         Kernel::new(DispatchKey::Meta, logaddexp2_meta as Logaddexp2Fn),
         observed!(LOGADDEXP2: Logaddexp2Fn, [self_, other], self_, other),
+        boxing!(LOGADDEXP2: Logaddexp2Fn, self_, other),
     ],
     logaddexp2_boxed,
 );
@@ -1003,6 +1027,7 @@ pub static LOGADDEXP2_OUT: Operator<Logaddexp2OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, logaddexp2_out_cpu as Logaddexp2OutFn),
         Kernel::new(DispatchKey::Meta, logaddexp2_out_meta as Logaddexp2OutFn),
         observed!(LOGADDEXP2_OUT: Logaddexp2OutFn, [self_, other, out], self_, other, out),
+        boxing!(LOGADDEXP2_OUT: Logaddexp2OutFn, self_, other, out),
     ],
     logaddexp2_out_boxed,
 );
@@ -1045,6 +1070,7 @@ pub static HEAVISIDE: Operator<HeavisideFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, heaviside_cpu as HeavisideFn),
         Kernel::new(DispatchKey::Meta, heaviside_meta as HeavisideFn),
         observed!(HEAVISIDE: HeavisideFn, [self_, values], self_, values),
+        boxing!(HEAVISIDE: HeavisideFn, self_, values),
     ],
     heaviside_boxed,
 );
@@ -1087,6 +1113,7 @@ pub static HEAVISIDE_: Operator<HeavisideInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, heaviside__cpu as HeavisideInPlaceFn),
         Kernel::new(DispatchKey::Meta, heaviside__meta as HeavisideInPlaceFn),
         observed!(HEAVISIDE_: HeavisideInPlaceFn, [self_, values], self_, values),
+        boxing!(HEAVISIDE_: HeavisideInPlaceFn, self_, values),
     ],
     heaviside__boxed,
 );
@@ -1129,6 +1156,7 @@ pub static HEAVISIDE_OUT: Operator<HeavisideOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, heaviside_out_cpu as HeavisideOutFn),
         Kernel::new(DispatchKey::Meta, heaviside_out_meta as HeavisideOutFn),
         observed!(HEAVISIDE_OUT: HeavisideOutFn, [self_, values, out], self_, values, out),
+        boxing!(HEAVISIDE_OUT: HeavisideOutFn, self_, values, out),
     ],
     heaviside_out_boxed,
 );
@@ -1171,6 +1199,7 @@ pub static NEXTAFTER: Operator<NextafterFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nextafter_cpu as NextafterFn),
         Kernel::new(DispatchKey::Meta, nextafter_meta as NextafterFn),
         observed!(NEXTAFTER: NextafterFn, [self_, other], self_, other),
+        boxing!(NEXTAFTER: NextafterFn, self_, other),
     ],
     nextafter_boxed,
 );
@@ -1213,6 +1242,7 @@ pub static NEXTAFTER_: Operator<NextafterInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nextafter__cpu as NextafterInPlaceFn),
         Kernel::new(DispatchKey::Meta, nextafter__meta as NextafterInPlaceFn),
         observed!(NEXTAFTER_: NextafterInPlaceFn, [self_, other], self_, other),
+        boxing!(NEXTAFTER_: NextafterInPlaceFn, self_, other),
     ],
     nextafter__boxed,
 );
@@ -1255,6 +1285,7 @@ pub static NEXTAFTER_OUT: Operator<NextafterOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nextafter_out_cpu as NextafterOutFn),
         Kernel::new(DispatchKey::Meta, nextafter_out_meta as NextafterOutFn),
         observed!(NEXTAFTER_OUT: NextafterOutFn, [self_, other, out], self_, other, out),
+        boxing!(NEXTAFTER_OUT: NextafterOutFn, self_, other, out),
     ],
     nextafter_out_boxed,
 );
@@ -1297,6 +1328,7 @@ pub static LDEXP_TENSOR: Operator<LdexpTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ldexp_tensor_cpu as LdexpTensorFn),
         Kernel::new(DispatchKey::Meta, ldexp_tensor_meta as LdexpTensorFn),
         observed!(LDEXP_TENSOR: LdexpTensorFn, [self_, other], self_, other),
+        boxing!(LDEXP_TENSOR: LdexpTensorFn, self_, other),
     ],
     ldexp_tensor_boxed,
 );
@@ -1339,6 +1371,7 @@ pub static LDEXP_: Operator<LdexpInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ldexp__cpu as LdexpInPlaceFn),
         Kernel::new(DispatchKey::Meta, ldexp__meta as LdexpInPlaceFn),
         observed!(LDEXP_: LdexpInPlaceFn, [self_, other], self_, other),
+        boxing!(LDEXP_: LdexpInPlaceFn, self_, other),
     ],
     ldexp__boxed,
 );
@@ -1381,6 +1414,7 @@ pub static LDEXP_OUT: Operator<LdexpOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ldexp_out_cpu as LdexpOutFn),
         Kernel::new(DispatchKey::Meta, ldexp_out_meta as LdexpOutFn),
         observed!(LDEXP_OUT: LdexpOutFn, [self_, other, out], self_, other, out),
+        boxing!(LDEXP_OUT: LdexpOutFn, self_, other, out),
     ],
     ldexp_out_boxed,
 );
@@ -1423,6 +1457,7 @@ pub static FREXP_TENSOR: Operator<FrexpTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, frexp_tensor_kernel as FrexpTensorFn),
         Kernel::new(DispatchKey::Meta, frexp_tensor_kernel as FrexpTensorFn),
         observed!(FREXP_TENSOR: FrexpTensorFn, [self_], self_),
+        boxing!(FREXP_TENSOR: FrexpTensorFn, self_),
     ],
     frexp_tensor_boxed,
 );
@@ -1459,6 +1494,7 @@ pub static FREXP_TENSOR_OUT: Operator<FrexpTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, frexp_tensor_out_kernel as FrexpTensorOutFn),
         Kernel::new(DispatchKey::Meta, frexp_tensor_out_kernel as FrexpTensorOutFn),
         observed!(FREXP_TENSOR_OUT: FrexpTensorOutFn, [self_, mantissa, exponent], self_, mantissa, exponent),
+        boxing!(FREXP_TENSOR_OUT: FrexpTensorOutFn, self_, mantissa, exponent),
     ],
     frexp_tensor_out_boxed,
 );
@@ -1503,6 +1539,7 @@ pub static NAN_TO_NUM: Operator<NanToNumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nan_to_num_cpu as NanToNumFn),
         Kernel::new(DispatchKey::Meta, nan_to_num_meta as NanToNumFn),
         observed!(NAN_TO_NUM: NanToNumFn, [self_], self_, nan, posinf, neginf),
+        boxing!(NAN_TO_NUM: NanToNumFn, self_, nan, posinf, neginf),
     ],
     nan_to_num_boxed,
 );
@@ -1568,6 +1605,7 @@ pub static NAN_TO_NUM_: Operator<NanToNumInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nan_to_num__cpu as NanToNumInPlaceFn),
         Kernel::new(DispatchKey::Meta, nan_to_num__meta as NanToNumInPlaceFn),
         observed!(NAN_TO_NUM_: NanToNumInPlaceFn, [self_], self_, nan, posinf, neginf),
+        boxing!(NAN_TO_NUM_: NanToNumInPlaceFn, self_, nan, posinf, neginf),
     ],
     nan_to_num__boxed,
 );
@@ -1629,6 +1667,7 @@ pub static NAN_TO_NUM_OUT: Operator<NanToNumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, nan_to_num_out_cpu as NanToNumOutFn),
         Kernel::new(DispatchKey::Meta, nan_to_num_out_meta as NanToNumOutFn),
         observed!(NAN_TO_NUM_OUT: NanToNumOutFn, [self_, out], self_, nan, posinf, neginf, out),
+        boxing!(NAN_TO_NUM_OUT: NanToNumOutFn, self_, nan, posinf, neginf, out),
     ],
     nan_to_num_out_boxed,
 );
@@ -1700,6 +1739,7 @@ pub static FLOAT_POWER_TENSOR_TENSOR: Operator<FloatPowerTensorTensorFn> = Opera
             float_power_tensor_tensor_composite as FloatPowerTensorTensorFn,
         ),
         observed!(FLOAT_POWER_TENSOR_TENSOR: FloatPowerTensorTensorFn, [self_, exponent], self_, exponent),
+        boxing!(FLOAT_POWER_TENSOR_TENSOR: FloatPowerTensorTensorFn, self_, exponent),
     ],
     float_power_tensor_tensor_boxed,
 );
@@ -1739,6 +1779,7 @@ pub static FLOAT_POWER_TENSOR_TENSOR_OUT: Operator<FloatPowerTensorTensorOutFn> 
             float_power_tensor_tensor_out_composite as FloatPowerTensorTensorOutFn,
         ),
         observed!(FLOAT_POWER_TENSOR_TENSOR_OUT: FloatPowerTensorTensorOutFn, [self_, exponent, out], self_, exponent, out),
+        boxing!(FLOAT_POWER_TENSOR_TENSOR_OUT: FloatPowerTensorTensorOutFn, self_, exponent, out),
     ],
     float_power_tensor_tensor_out_boxed,
 );
@@ -1782,6 +1823,7 @@ pub static FLOAT_POWER_SCALAR: Operator<FloatPowerScalarFn> = Operator::new(
             float_power_scalar_composite as FloatPowerScalarFn,
         ),
         observed!(FLOAT_POWER_SCALAR: FloatPowerScalarFn, [exponent], self_, exponent),
+        boxing!(FLOAT_POWER_SCALAR: FloatPowerScalarFn, self_, exponent),
     ],
     float_power_scalar_boxed,
 );
@@ -1817,6 +1859,7 @@ pub static FLOAT_POWER_SCALAR_OUT: Operator<FloatPowerScalarOutFn> = Operator::n
             float_power_scalar_out_composite as FloatPowerScalarOutFn,
         ),
         observed!(FLOAT_POWER_SCALAR_OUT: FloatPowerScalarOutFn, [exponent, out], self_, exponent, out),
+        boxing!(FLOAT_POWER_SCALAR_OUT: FloatPowerScalarOutFn, self_, exponent, out),
     ],
     float_power_scalar_out_boxed,
 );
@@ -1859,6 +1902,7 @@ pub static FLOAT_POWER_TENSOR_SCALAR: Operator<FloatPowerTensorScalarFn> = Opera
             float_power_tensor_scalar_composite as FloatPowerTensorScalarFn,
         ),
         observed!(FLOAT_POWER_TENSOR_SCALAR: FloatPowerTensorScalarFn, [self_], self_, exponent),
+        boxing!(FLOAT_POWER_TENSOR_SCALAR: FloatPowerTensorScalarFn, self_, exponent),
     ],
     float_power_tensor_scalar_boxed,
 );
@@ -1898,6 +1942,7 @@ pub static FLOAT_POWER_TENSOR_SCALAR_OUT: Operator<FloatPowerTensorScalarOutFn> 
             float_power_tensor_scalar_out_composite as FloatPowerTensorScalarOutFn,
         ),
         observed!(FLOAT_POWER_TENSOR_SCALAR_OUT: FloatPowerTensorScalarOutFn, [self_, out], self_, exponent, out),
+        boxing!(FLOAT_POWER_TENSOR_SCALAR_OUT: FloatPowerTensorScalarOutFn, self_, exponent, out),
     ],
     float_power_tensor_scalar_out_boxed,
 );
@@ -1940,6 +1985,7 @@ pub static FLOAT_POWER__TENSOR: Operator<FloatPowerInPlaceTensorFn> = Operator::
             float_power__tensor_composite as FloatPowerInPlaceTensorFn,
         ),
         observed!(FLOAT_POWER__TENSOR: FloatPowerInPlaceTensorFn, [self_, exponent], self_, exponent),
+        boxing!(FLOAT_POWER__TENSOR: FloatPowerInPlaceTensorFn, self_, exponent),
     ],
     float_power__tensor_boxed,
 );
@@ -1975,6 +2021,7 @@ pub static FLOAT_POWER__SCALAR: Operator<FloatPowerInPlaceScalarFn> = Operator::
             float_power__scalar_composite as FloatPowerInPlaceScalarFn,
         ),
         observed!(FLOAT_POWER__SCALAR: FloatPowerInPlaceScalarFn, [self_], self_, exponent),
+        boxing!(FLOAT_POWER__SCALAR: FloatPowerInPlaceScalarFn, self_, exponent),
     ],
     float_power__scalar_boxed,
 );
@@ -2007,6 +2054,7 @@ pub static ISREAL: Operator<IsrealFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, isreal_composite as IsrealFn),
         observed!(ISREAL: IsrealFn, [self_], self_),
+        boxing!(ISREAL: IsrealFn, self_),
     ],
     isreal_boxed,
 );
@@ -2040,6 +2088,7 @@ pub static SPECIAL_ENTR: Operator<SpecialEntrFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_entr_cpu as SpecialEntrFn),
         Kernel::new(DispatchKey::Meta, special_entr_meta as SpecialEntrFn),
         observed!(SPECIAL_ENTR: SpecialEntrFn, [self_], self_),
+        boxing!(SPECIAL_ENTR: SpecialEntrFn, self_),
     ],
     special_entr_boxed,
 );
@@ -2082,6 +2131,7 @@ pub static SPECIAL_ENTR_OUT: Operator<SpecialEntrOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_entr_out_cpu as SpecialEntrOutFn),
         Kernel::new(DispatchKey::Meta, special_entr_out_meta as SpecialEntrOutFn),
         observed!(SPECIAL_ENTR_OUT: SpecialEntrOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_ENTR_OUT: SpecialEntrOutFn, self_, out),
     ],
     special_entr_out_boxed,
 );
@@ -2124,6 +2174,7 @@ pub static SPECIAL_NDTR: Operator<SpecialNdtrFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_ndtr_cpu as SpecialNdtrFn),
         Kernel::new(DispatchKey::Meta, special_ndtr_meta as SpecialNdtrFn),
         observed!(SPECIAL_NDTR: SpecialNdtrFn, [self_], self_),
+        boxing!(SPECIAL_NDTR: SpecialNdtrFn, self_),
     ],
     special_ndtr_boxed,
 );
@@ -2166,6 +2217,7 @@ pub static SPECIAL_NDTR_OUT: Operator<SpecialNdtrOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_ndtr_out_cpu as SpecialNdtrOutFn),
         Kernel::new(DispatchKey::Meta, special_ndtr_out_meta as SpecialNdtrOutFn),
         observed!(SPECIAL_NDTR_OUT: SpecialNdtrOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_NDTR_OUT: SpecialNdtrOutFn, self_, out),
     ],
     special_ndtr_out_boxed,
 );
@@ -2208,6 +2260,7 @@ pub static SPECIAL_LOG_NDTR: Operator<SpecialLogNdtrFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_log_ndtr_cpu as SpecialLogNdtrFn),
         Kernel::new(DispatchKey::Meta, special_log_ndtr_meta as SpecialLogNdtrFn),
         observed!(SPECIAL_LOG_NDTR: SpecialLogNdtrFn, [self_], self_),
+        boxing!(SPECIAL_LOG_NDTR: SpecialLogNdtrFn, self_),
     ],
     special_log_ndtr_boxed,
 );
@@ -2250,6 +2303,7 @@ pub static SPECIAL_LOG_NDTR_OUT: Operator<SpecialLogNdtrOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_log_ndtr_out_cpu as SpecialLogNdtrOutFn),
         Kernel::new(DispatchKey::Meta, special_log_ndtr_out_meta as SpecialLogNdtrOutFn),
         observed!(SPECIAL_LOG_NDTR_OUT: SpecialLogNdtrOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_LOG_NDTR_OUT: SpecialLogNdtrOutFn, self_, out),
     ],
     special_log_ndtr_out_boxed,
 );
@@ -2292,6 +2346,7 @@ pub static SPECIAL_ERFCX: Operator<SpecialErfcxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_erfcx_cpu as SpecialErfcxFn),
         Kernel::new(DispatchKey::Meta, special_erfcx_meta as SpecialErfcxFn),
         observed!(SPECIAL_ERFCX: SpecialErfcxFn, [self_], self_),
+        boxing!(SPECIAL_ERFCX: SpecialErfcxFn, self_),
     ],
     special_erfcx_boxed,
 );
@@ -2334,6 +2389,7 @@ pub static SPECIAL_ERFCX_OUT: Operator<SpecialErfcxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, special_erfcx_out_cpu as SpecialErfcxOutFn),
         Kernel::new(DispatchKey::Meta, special_erfcx_out_meta as SpecialErfcxOutFn),
         observed!(SPECIAL_ERFCX_OUT: SpecialErfcxOutFn, [self_, out], self_, out),
+        boxing!(SPECIAL_ERFCX_OUT: SpecialErfcxOutFn, self_, out),
     ],
     special_erfcx_out_boxed,
 );

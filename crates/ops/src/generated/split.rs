@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::split`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::{Tensor, native};
 use flambeau_core::Result;
@@ -21,6 +21,7 @@ pub static UNSAFE_SPLIT_TENSOR: Operator<UnsafeSplitTensorFn> = Operator::new(
             unsafe_split_tensor_composite as UnsafeSplitTensorFn,
         ),
         observed!(UNSAFE_SPLIT_TENSOR: UnsafeSplitTensorFn, [self_], self_, split_size, dim),
+        boxing!(UNSAFE_SPLIT_TENSOR: UnsafeSplitTensorFn, self_, split_size, dim),
     ],
     unsafe_split_tensor_boxed,
 );
@@ -61,6 +62,7 @@ pub static UNSAFE_SPLIT_WITH_SIZES: Operator<UnsafeSplitWithSizesFn> = Operator:
             unsafe_split_with_sizes_composite as UnsafeSplitWithSizesFn,
         ),
         observed!(UNSAFE_SPLIT_WITH_SIZES: UnsafeSplitWithSizesFn, [self_], self_, split_sizes, dim),
+        boxing!(UNSAFE_SPLIT_WITH_SIZES: UnsafeSplitWithSizesFn, self_, split_sizes, dim),
     ],
     unsafe_split_with_sizes_boxed,
 );
@@ -99,6 +101,7 @@ pub static UNSAFE_CHUNK: Operator<UnsafeChunkFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unsafe_chunk_composite as UnsafeChunkFn),
         observed!(UNSAFE_CHUNK: UnsafeChunkFn, [self_], self_, chunks, dim),
+        boxing!(UNSAFE_CHUNK: UnsafeChunkFn, self_, chunks, dim),
     ],
     unsafe_chunk_boxed,
 );
@@ -136,6 +139,7 @@ pub static HSPLIT_INT: Operator<HsplitIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_int_composite as HsplitIntFn),
         observed!(HSPLIT_INT: HsplitIntFn, [self_], self_, sections),
+        boxing!(HSPLIT_INT: HsplitIntFn, self_, sections),
     ],
     hsplit_int_boxed,
 );
@@ -168,6 +172,7 @@ pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, hsplit_array_composite as HsplitArrayFn),
         observed!(HSPLIT_ARRAY: HsplitArrayFn, [self_], self_, indices),
+        boxing!(HSPLIT_ARRAY: HsplitArrayFn, self_, indices),
     ],
     hsplit_array_boxed,
 );
@@ -200,6 +205,7 @@ pub static VSPLIT_INT: Operator<VsplitIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_int_composite as VsplitIntFn),
         observed!(VSPLIT_INT: VsplitIntFn, [self_], self_, sections),
+        boxing!(VSPLIT_INT: VsplitIntFn, self_, sections),
     ],
     vsplit_int_boxed,
 );
@@ -232,6 +238,7 @@ pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, vsplit_array_composite as VsplitArrayFn),
         observed!(VSPLIT_ARRAY: VsplitArrayFn, [self_], self_, indices),
+        boxing!(VSPLIT_ARRAY: VsplitArrayFn, self_, indices),
     ],
     vsplit_array_boxed,
 );
@@ -264,6 +271,7 @@ pub static DSPLIT_INT: Operator<DsplitIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_int_composite as DsplitIntFn),
         observed!(DSPLIT_INT: DsplitIntFn, [self_], self_, sections),
+        boxing!(DSPLIT_INT: DsplitIntFn, self_, sections),
     ],
     dsplit_int_boxed,
 );
@@ -296,6 +304,7 @@ pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, dsplit_array_composite as DsplitArrayFn),
         observed!(DSPLIT_ARRAY: DsplitArrayFn, [self_], self_, indices),
+        boxing!(DSPLIT_ARRAY: DsplitArrayFn, self_, indices),
     ],
     dsplit_array_boxed,
 );
@@ -328,6 +337,7 @@ pub static SPLIT_TENSOR: Operator<SplitTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, split_tensor_composite as SplitTensorFn),
         observed!(SPLIT_TENSOR: SplitTensorFn, [self_], self_, split_size, dim),
+        boxing!(SPLIT_TENSOR: SplitTensorFn, self_, split_size, dim),
     ],
     split_tensor_boxed,
 );
@@ -365,6 +375,7 @@ pub static SPLIT_SIZES: Operator<SplitSizesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, split_sizes_composite as SplitSizesFn),
         observed!(SPLIT_SIZES: SplitSizesFn, [self_], self_, split_size, dim),
+        boxing!(SPLIT_SIZES: SplitSizesFn, self_, split_size, dim),
     ],
     split_sizes_boxed,
 );
@@ -402,6 +413,7 @@ pub static SPLIT_WITH_SIZES: Operator<SplitWithSizesFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, split_with_sizes_composite as SplitWithSizesFn),
         observed!(SPLIT_WITH_SIZES: SplitWithSizesFn, [self_], self_, split_sizes, dim),
+        boxing!(SPLIT_WITH_SIZES: SplitWithSizesFn, self_, split_sizes, dim),
     ],
     split_with_sizes_boxed,
 );
@@ -439,6 +451,7 @@ pub static CHUNK: Operator<ChunkFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, chunk_composite as ChunkFn),
         observed!(CHUNK: ChunkFn, [self_], self_, chunks, dim),
+        boxing!(CHUNK: ChunkFn, self_, chunks, dim),
     ],
     chunk_boxed,
 );
@@ -474,6 +487,7 @@ pub static TENSOR_SPLIT_SECTIONS: Operator<TensorSplitSectionsFn> = Operator::ne
             tensor_split_sections_composite as TensorSplitSectionsFn,
         ),
         observed!(TENSOR_SPLIT_SECTIONS: TensorSplitSectionsFn, [self_], self_, sections, dim),
+        boxing!(TENSOR_SPLIT_SECTIONS: TensorSplitSectionsFn, self_, sections, dim),
     ],
     tensor_split_sections_boxed,
 );
@@ -515,6 +529,7 @@ pub static TENSOR_SPLIT_INDICES: Operator<TensorSplitIndicesFn> = Operator::new(
             tensor_split_indices_composite as TensorSplitIndicesFn,
         ),
         observed!(TENSOR_SPLIT_INDICES: TensorSplitIndicesFn, [self_], self_, indices, dim),
+        boxing!(TENSOR_SPLIT_INDICES: TensorSplitIndicesFn, self_, indices, dim),
     ],
     tensor_split_indices_boxed,
 );
@@ -558,6 +573,7 @@ pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIn
                 tensor_split_tensor_indices_or_sections_composite as TensorSplitTensorIndicesOrSectionsFn,
             ),
             observed!(TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: TensorSplitTensorIndicesOrSectionsFn, [self_, tensor_indices_or_sections], self_, tensor_indices_or_sections, dim),
+            boxing!(TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: TensorSplitTensorIndicesOrSectionsFn, self_, tensor_indices_or_sections, dim),
         ],
         tensor_split_tensor_indices_or_sections_boxed,
     );
@@ -601,6 +617,7 @@ pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, unbind_int_composite as UnbindIntFn),
         observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
+        boxing!(UNBIND_INT: UnbindIntFn, self_, dim),
     ],
     unbind_int_boxed,
 );

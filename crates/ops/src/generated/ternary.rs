@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::ternary`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static LERP_TENSOR: Operator<LerpTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp_tensor_cpu as LerpTensorFn),
         Kernel::new(DispatchKey::Meta, lerp_tensor_meta as LerpTensorFn),
         observed!(LERP_TENSOR: LerpTensorFn, [self_, end, weight], self_, end, weight),
+        boxing!(LERP_TENSOR: LerpTensorFn, self_, end, weight),
     ],
     lerp_tensor_boxed,
 );
@@ -62,6 +63,7 @@ pub static LERP__TENSOR: Operator<LerpInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp__tensor_cpu as LerpInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, lerp__tensor_meta as LerpInPlaceTensorFn),
         observed!(LERP__TENSOR: LerpInPlaceTensorFn, [self_, end, weight], self_, end, weight),
+        boxing!(LERP__TENSOR: LerpInPlaceTensorFn, self_, end, weight),
     ],
     lerp__tensor_boxed,
 );
@@ -104,6 +106,7 @@ pub static LERP_TENSOR_OUT: Operator<LerpTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp_tensor_out_cpu as LerpTensorOutFn),
         Kernel::new(DispatchKey::Meta, lerp_tensor_out_meta as LerpTensorOutFn),
         observed!(LERP_TENSOR_OUT: LerpTensorOutFn, [self_, end, weight, out], self_, end, weight, out),
+        boxing!(LERP_TENSOR_OUT: LerpTensorOutFn, self_, end, weight, out),
     ],
     lerp_tensor_out_boxed,
 );
@@ -160,6 +163,7 @@ pub static LERP_SCALAR: Operator<LerpScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp_scalar_cpu as LerpScalarFn),
         Kernel::new(DispatchKey::Meta, lerp_scalar_meta as LerpScalarFn),
         observed!(LERP_SCALAR: LerpScalarFn, [self_, end], self_, end, weight),
+        boxing!(LERP_SCALAR: LerpScalarFn, self_, end, weight),
     ],
     lerp_scalar_boxed,
 );
@@ -202,6 +206,7 @@ pub static LERP__SCALAR: Operator<LerpInPlaceScalarFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp__scalar_cpu as LerpInPlaceScalarFn),
         Kernel::new(DispatchKey::Meta, lerp__scalar_meta as LerpInPlaceScalarFn),
         observed!(LERP__SCALAR: LerpInPlaceScalarFn, [self_, end], self_, end, weight),
+        boxing!(LERP__SCALAR: LerpInPlaceScalarFn, self_, end, weight),
     ],
     lerp__scalar_boxed,
 );
@@ -244,6 +249,7 @@ pub static LERP_SCALAR_OUT: Operator<LerpScalarOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, lerp_scalar_out_cpu as LerpScalarOutFn),
         Kernel::new(DispatchKey::Meta, lerp_scalar_out_meta as LerpScalarOutFn),
         observed!(LERP_SCALAR_OUT: LerpScalarOutFn, [self_, end, out], self_, end, weight, out),
+        boxing!(LERP_SCALAR_OUT: LerpScalarOutFn, self_, end, weight, out),
     ],
     lerp_scalar_out_boxed,
 );
@@ -299,6 +305,7 @@ pub static ADDCMUL: Operator<AddcmulFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcmul_cpu as AddcmulFn),
         Kernel::new(DispatchKey::Meta, addcmul_meta as AddcmulFn),
         observed!(ADDCMUL: AddcmulFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
+        boxing!(ADDCMUL: AddcmulFn, self_, tensor1, tensor2, value),
     ],
     addcmul_boxed,
 );
@@ -354,6 +361,7 @@ pub static ADDCMUL_: Operator<AddcmulInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcmul__cpu as AddcmulInPlaceFn),
         Kernel::new(DispatchKey::Meta, addcmul__meta as AddcmulInPlaceFn),
         observed!(ADDCMUL_: AddcmulInPlaceFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
+        boxing!(ADDCMUL_: AddcmulInPlaceFn, self_, tensor1, tensor2, value),
     ],
     addcmul__boxed,
 );
@@ -409,6 +417,7 @@ pub static ADDCMUL_OUT: Operator<AddcmulOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcmul_out_cpu as AddcmulOutFn),
         Kernel::new(DispatchKey::Meta, addcmul_out_meta as AddcmulOutFn),
         observed!(ADDCMUL_OUT: AddcmulOutFn, [self_, tensor1, tensor2, out], self_, tensor1, tensor2, value, out),
+        boxing!(ADDCMUL_OUT: AddcmulOutFn, self_, tensor1, tensor2, value, out),
     ],
     addcmul_out_boxed,
 );
@@ -479,6 +488,7 @@ pub static ADDCDIV: Operator<AddcdivFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcdiv_cpu as AddcdivFn),
         Kernel::new(DispatchKey::Meta, addcdiv_meta as AddcdivFn),
         observed!(ADDCDIV: AddcdivFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
+        boxing!(ADDCDIV: AddcdivFn, self_, tensor1, tensor2, value),
     ],
     addcdiv_boxed,
 );
@@ -534,6 +544,7 @@ pub static ADDCDIV_: Operator<AddcdivInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcdiv__cpu as AddcdivInPlaceFn),
         Kernel::new(DispatchKey::Meta, addcdiv__meta as AddcdivInPlaceFn),
         observed!(ADDCDIV_: AddcdivInPlaceFn, [self_, tensor1, tensor2], self_, tensor1, tensor2, value),
+        boxing!(ADDCDIV_: AddcdivInPlaceFn, self_, tensor1, tensor2, value),
     ],
     addcdiv__boxed,
 );
@@ -589,6 +600,7 @@ pub static ADDCDIV_OUT: Operator<AddcdivOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, addcdiv_out_cpu as AddcdivOutFn),
         Kernel::new(DispatchKey::Meta, addcdiv_out_meta as AddcdivOutFn),
         observed!(ADDCDIV_OUT: AddcdivOutFn, [self_, tensor1, tensor2, out], self_, tensor1, tensor2, value, out),
+        boxing!(ADDCDIV_OUT: AddcdivOutFn, self_, tensor1, tensor2, value, out),
     ],
     addcdiv_out_boxed,
 );
@@ -659,6 +671,7 @@ pub static CLAMP: Operator<ClampFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_cpu as ClampFn),
         Kernel::new(DispatchKey::Meta, clamp_meta as ClampFn),
         observed!(CLAMP: ClampFn, [self_], self_, min, max),
+        boxing!(CLAMP: ClampFn, self_, min, max),
     ],
     clamp_boxed,
 );
@@ -712,6 +725,7 @@ pub static CLAMP_: Operator<ClampInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp__cpu as ClampInPlaceFn),
         Kernel::new(DispatchKey::Meta, clamp__meta as ClampInPlaceFn),
         observed!(CLAMP_: ClampInPlaceFn, [self_], self_, min, max),
+        boxing!(CLAMP_: ClampInPlaceFn, self_, min, max),
     ],
     clamp__boxed,
 );
@@ -760,6 +774,7 @@ pub static CLAMP_OUT: Operator<ClampOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_out_cpu as ClampOutFn),
         Kernel::new(DispatchKey::Meta, clamp_out_meta as ClampOutFn),
         observed!(CLAMP_OUT: ClampOutFn, [self_, out], self_, min, max, out),
+        boxing!(CLAMP_OUT: ClampOutFn, self_, min, max, out),
     ],
     clamp_out_boxed,
 );
@@ -820,6 +835,7 @@ pub static CLAMP_TENSOR: Operator<ClampTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_tensor_cpu as ClampTensorFn),
         Kernel::new(DispatchKey::Meta, clamp_tensor_meta as ClampTensorFn),
         observed!(CLAMP_TENSOR: ClampTensorFn, [self_, min, max], self_, min, max),
+        boxing!(CLAMP_TENSOR: ClampTensorFn, self_, min, max),
     ],
     clamp_tensor_boxed,
 );
@@ -873,6 +889,7 @@ pub static CLAMP__TENSOR: Operator<ClampInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp__tensor_cpu as ClampInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, clamp__tensor_meta as ClampInPlaceTensorFn),
         observed!(CLAMP__TENSOR: ClampInPlaceTensorFn, [self_, min, max], self_, min, max),
+        boxing!(CLAMP__TENSOR: ClampInPlaceTensorFn, self_, min, max),
     ],
     clamp__tensor_boxed,
 );
@@ -927,6 +944,7 @@ pub static CLAMP_TENSOR_OUT: Operator<ClampTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_tensor_out_cpu as ClampTensorOutFn),
         Kernel::new(DispatchKey::Meta, clamp_tensor_out_meta as ClampTensorOutFn),
         observed!(CLAMP_TENSOR_OUT: ClampTensorOutFn, [self_, min, max, out], self_, min, max, out),
+        boxing!(CLAMP_TENSOR_OUT: ClampTensorOutFn, self_, min, max, out),
     ],
     clamp_tensor_out_boxed,
 );
@@ -993,6 +1011,7 @@ pub static CLAMP_MIN: Operator<ClampMinFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min_cpu as ClampMinFn),
         Kernel::new(DispatchKey::Meta, clamp_min_meta as ClampMinFn),
         observed!(CLAMP_MIN: ClampMinFn, [self_], self_, min),
+        boxing!(CLAMP_MIN: ClampMinFn, self_, min),
     ],
     clamp_min_boxed,
 );
@@ -1035,6 +1054,7 @@ pub static CLAMP_MIN_: Operator<ClampMinInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min__cpu as ClampMinInPlaceFn),
         Kernel::new(DispatchKey::Meta, clamp_min__meta as ClampMinInPlaceFn),
         observed!(CLAMP_MIN_: ClampMinInPlaceFn, [self_], self_, min),
+        boxing!(CLAMP_MIN_: ClampMinInPlaceFn, self_, min),
     ],
     clamp_min__boxed,
 );
@@ -1077,6 +1097,7 @@ pub static CLAMP_MIN_OUT: Operator<ClampMinOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min_out_cpu as ClampMinOutFn),
         Kernel::new(DispatchKey::Meta, clamp_min_out_meta as ClampMinOutFn),
         observed!(CLAMP_MIN_OUT: ClampMinOutFn, [self_, out], self_, min, out),
+        boxing!(CLAMP_MIN_OUT: ClampMinOutFn, self_, min, out),
     ],
     clamp_min_out_boxed,
 );
@@ -1119,6 +1140,7 @@ pub static CLAMP_MIN_TENSOR: Operator<ClampMinTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min_tensor_cpu as ClampMinTensorFn),
         Kernel::new(DispatchKey::Meta, clamp_min_tensor_meta as ClampMinTensorFn),
         observed!(CLAMP_MIN_TENSOR: ClampMinTensorFn, [self_, min], self_, min),
+        boxing!(CLAMP_MIN_TENSOR: ClampMinTensorFn, self_, min),
     ],
     clamp_min_tensor_boxed,
 );
@@ -1161,6 +1183,7 @@ pub static CLAMP_MIN__TENSOR: Operator<ClampMinInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min__tensor_cpu as ClampMinInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, clamp_min__tensor_meta as ClampMinInPlaceTensorFn),
         observed!(CLAMP_MIN__TENSOR: ClampMinInPlaceTensorFn, [self_, min], self_, min),
+        boxing!(CLAMP_MIN__TENSOR: ClampMinInPlaceTensorFn, self_, min),
     ],
     clamp_min__tensor_boxed,
 );
@@ -1203,6 +1226,7 @@ pub static CLAMP_MIN_TENSOR_OUT: Operator<ClampMinTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_min_tensor_out_cpu as ClampMinTensorOutFn),
         Kernel::new(DispatchKey::Meta, clamp_min_tensor_out_meta as ClampMinTensorOutFn),
         observed!(CLAMP_MIN_TENSOR_OUT: ClampMinTensorOutFn, [self_, min, out], self_, min, out),
+        boxing!(CLAMP_MIN_TENSOR_OUT: ClampMinTensorOutFn, self_, min, out),
     ],
     clamp_min_tensor_out_boxed,
 );
@@ -1251,6 +1275,7 @@ pub static CLAMP_MAX: Operator<ClampMaxFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max_cpu as ClampMaxFn),
         Kernel::new(DispatchKey::Meta, clamp_max_meta as ClampMaxFn),
         observed!(CLAMP_MAX: ClampMaxFn, [self_], self_, max),
+        boxing!(CLAMP_MAX: ClampMaxFn, self_, max),
     ],
     clamp_max_boxed,
 );
@@ -1293,6 +1318,7 @@ pub static CLAMP_MAX_: Operator<ClampMaxInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max__cpu as ClampMaxInPlaceFn),
         Kernel::new(DispatchKey::Meta, clamp_max__meta as ClampMaxInPlaceFn),
         observed!(CLAMP_MAX_: ClampMaxInPlaceFn, [self_], self_, max),
+        boxing!(CLAMP_MAX_: ClampMaxInPlaceFn, self_, max),
     ],
     clamp_max__boxed,
 );
@@ -1335,6 +1361,7 @@ pub static CLAMP_MAX_OUT: Operator<ClampMaxOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max_out_cpu as ClampMaxOutFn),
         Kernel::new(DispatchKey::Meta, clamp_max_out_meta as ClampMaxOutFn),
         observed!(CLAMP_MAX_OUT: ClampMaxOutFn, [self_, out], self_, max, out),
+        boxing!(CLAMP_MAX_OUT: ClampMaxOutFn, self_, max, out),
     ],
     clamp_max_out_boxed,
 );
@@ -1377,6 +1404,7 @@ pub static CLAMP_MAX_TENSOR: Operator<ClampMaxTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max_tensor_cpu as ClampMaxTensorFn),
         Kernel::new(DispatchKey::Meta, clamp_max_tensor_meta as ClampMaxTensorFn),
         observed!(CLAMP_MAX_TENSOR: ClampMaxTensorFn, [self_, max], self_, max),
+        boxing!(CLAMP_MAX_TENSOR: ClampMaxTensorFn, self_, max),
     ],
     clamp_max_tensor_boxed,
 );
@@ -1419,6 +1447,7 @@ pub static CLAMP_MAX__TENSOR: Operator<ClampMaxInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max__tensor_cpu as ClampMaxInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, clamp_max__tensor_meta as ClampMaxInPlaceTensorFn),
         observed!(CLAMP_MAX__TENSOR: ClampMaxInPlaceTensorFn, [self_, max], self_, max),
+        boxing!(CLAMP_MAX__TENSOR: ClampMaxInPlaceTensorFn, self_, max),
     ],
     clamp_max__tensor_boxed,
 );
@@ -1461,6 +1490,7 @@ pub static CLAMP_MAX_TENSOR_OUT: Operator<ClampMaxTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, clamp_max_tensor_out_cpu as ClampMaxTensorOutFn),
         Kernel::new(DispatchKey::Meta, clamp_max_tensor_out_meta as ClampMaxTensorOutFn),
         observed!(CLAMP_MAX_TENSOR_OUT: ClampMaxTensorOutFn, [self_, max, out], self_, max, out),
+        boxing!(CLAMP_MAX_TENSOR_OUT: ClampMaxTensorOutFn, self_, max, out),
     ],
     clamp_max_tensor_out_boxed,
 );

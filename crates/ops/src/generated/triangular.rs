@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::triangular`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static TRIL: Operator<TrilFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tril_cpu as TrilFn),
         Kernel::new(DispatchKey::Meta, tril_meta as TrilFn),
         observed!(TRIL: TrilFn, [self_], self_, diagonal),
+        boxing!(TRIL: TrilFn, self_, diagonal),
     ],
     tril_boxed,
 );
@@ -62,6 +63,7 @@ pub static TRIL_: Operator<TrilInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tril__cpu as TrilInPlaceFn),
         Kernel::new(DispatchKey::Meta, tril__meta as TrilInPlaceFn),
         observed!(TRIL_: TrilInPlaceFn, [self_], self_, diagonal),
+        boxing!(TRIL_: TrilInPlaceFn, self_, diagonal),
     ],
     tril__boxed,
 );
@@ -104,6 +106,7 @@ pub static TRIL_OUT: Operator<TrilOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tril_out_cpu as TrilOutFn),
         Kernel::new(DispatchKey::Meta, tril_out_meta as TrilOutFn),
         observed!(TRIL_OUT: TrilOutFn, [self_, out], self_, diagonal, out),
+        boxing!(TRIL_OUT: TrilOutFn, self_, diagonal, out),
     ],
     tril_out_boxed,
 );
@@ -146,6 +149,7 @@ pub static TRIU: Operator<TriuFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, triu_cpu as TriuFn),
         Kernel::new(DispatchKey::Meta, triu_meta as TriuFn),
         observed!(TRIU: TriuFn, [self_], self_, diagonal),
+        boxing!(TRIU: TriuFn, self_, diagonal),
     ],
     triu_boxed,
 );
@@ -188,6 +192,7 @@ pub static TRIU_: Operator<TriuInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, triu__cpu as TriuInPlaceFn),
         Kernel::new(DispatchKey::Meta, triu__meta as TriuInPlaceFn),
         observed!(TRIU_: TriuInPlaceFn, [self_], self_, diagonal),
+        boxing!(TRIU_: TriuInPlaceFn, self_, diagonal),
     ],
     triu__boxed,
 );
@@ -230,6 +235,7 @@ pub static TRIU_OUT: Operator<TriuOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, triu_out_cpu as TriuOutFn),
         Kernel::new(DispatchKey::Meta, triu_out_meta as TriuOutFn),
         observed!(TRIU_OUT: TriuOutFn, [self_, out], self_, diagonal, out),
+        boxing!(TRIU_OUT: TriuOutFn, self_, diagonal, out),
     ],
     triu_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::unary`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::convert_to_out;
 use crate::tensor_iterator::TensorIterator;
@@ -21,6 +21,7 @@ pub static NEG: Operator<NegFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, neg_cpu as NegFn),
         Kernel::new(DispatchKey::Meta, neg_meta as NegFn),
         observed!(NEG: NegFn, [self_], self_),
+        boxing!(NEG: NegFn, self_),
     ],
     neg_boxed,
 );
@@ -63,6 +64,7 @@ pub static NEG_: Operator<NegInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, neg__cpu as NegInPlaceFn),
         Kernel::new(DispatchKey::Meta, neg__meta as NegInPlaceFn),
         observed!(NEG_: NegInPlaceFn, [self_], self_),
+        boxing!(NEG_: NegInPlaceFn, self_),
     ],
     neg__boxed,
 );
@@ -105,6 +107,7 @@ pub static NEG_OUT: Operator<NegOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, neg_out_cpu as NegOutFn),
         Kernel::new(DispatchKey::Meta, neg_out_meta as NegOutFn),
         observed!(NEG_OUT: NegOutFn, [self_, out], self_, out),
+        boxing!(NEG_OUT: NegOutFn, self_, out),
     ],
     neg_out_boxed,
 );
@@ -147,6 +150,7 @@ pub static ABS: Operator<AbsFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, abs_cpu as AbsFn),
         Kernel::new(DispatchKey::Meta, abs_meta as AbsFn),
         observed!(ABS: AbsFn, [self_], self_),
+        boxing!(ABS: AbsFn, self_),
     ],
     abs_boxed,
 );
@@ -189,6 +193,7 @@ pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, abs__cpu as AbsInPlaceFn),
         Kernel::new(DispatchKey::Meta, abs__meta as AbsInPlaceFn),
         observed!(ABS_: AbsInPlaceFn, [self_], self_),
+        boxing!(ABS_: AbsInPlaceFn, self_),
     ],
     abs__boxed,
 );
@@ -231,6 +236,7 @@ pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, abs_out_cpu as AbsOutFn),
         Kernel::new(DispatchKey::Meta, abs_out_meta as AbsOutFn),
         observed!(ABS_OUT: AbsOutFn, [self_, out], self_, out),
+        boxing!(ABS_OUT: AbsOutFn, self_, out),
     ],
     abs_out_boxed,
 );
@@ -273,6 +279,7 @@ pub static SIGN: Operator<SignFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sign_cpu as SignFn),
         Kernel::new(DispatchKey::Meta, sign_meta as SignFn),
         observed!(SIGN: SignFn, [self_], self_),
+        boxing!(SIGN: SignFn, self_),
     ],
     sign_boxed,
 );
@@ -315,6 +322,7 @@ pub static SIGN_: Operator<SignInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sign__cpu as SignInPlaceFn),
         Kernel::new(DispatchKey::Meta, sign__meta as SignInPlaceFn),
         observed!(SIGN_: SignInPlaceFn, [self_], self_),
+        boxing!(SIGN_: SignInPlaceFn, self_),
     ],
     sign__boxed,
 );
@@ -357,6 +365,7 @@ pub static SIGN_OUT: Operator<SignOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sign_out_cpu as SignOutFn),
         Kernel::new(DispatchKey::Meta, sign_out_meta as SignOutFn),
         observed!(SIGN_OUT: SignOutFn, [self_, out], self_, out),
+        boxing!(SIGN_OUT: SignOutFn, self_, out),
     ],
     sign_out_boxed,
 );
@@ -399,6 +408,7 @@ pub static SGN: Operator<SgnFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sgn_cpu as SgnFn),
         Kernel::new(DispatchKey::Meta, sgn_meta as SgnFn),
         observed!(SGN: SgnFn, [self_], self_),
+        boxing!(SGN: SgnFn, self_),
     ],
     sgn_boxed,
 );
@@ -441,6 +451,7 @@ pub static SGN_: Operator<SgnInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sgn__cpu as SgnInPlaceFn),
         Kernel::new(DispatchKey::Meta, sgn__meta as SgnInPlaceFn),
         observed!(SGN_: SgnInPlaceFn, [self_], self_),
+        boxing!(SGN_: SgnInPlaceFn, self_),
     ],
     sgn__boxed,
 );
@@ -483,6 +494,7 @@ pub static SGN_OUT: Operator<SgnOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sgn_out_cpu as SgnOutFn),
         Kernel::new(DispatchKey::Meta, sgn_out_meta as SgnOutFn),
         observed!(SGN_OUT: SgnOutFn, [self_, out], self_, out),
+        boxing!(SGN_OUT: SgnOutFn, self_, out),
     ],
     sgn_out_boxed,
 );
@@ -525,6 +537,7 @@ pub static EXP: Operator<ExpFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp_cpu as ExpFn),
         Kernel::new(DispatchKey::Meta, exp_meta as ExpFn),
         observed!(EXP: ExpFn, [self_], self_),
+        boxing!(EXP: ExpFn, self_),
     ],
     exp_boxed,
 );
@@ -567,6 +580,7 @@ pub static EXP_: Operator<ExpInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp__cpu as ExpInPlaceFn),
         Kernel::new(DispatchKey::Meta, exp__meta as ExpInPlaceFn),
         observed!(EXP_: ExpInPlaceFn, [self_], self_),
+        boxing!(EXP_: ExpInPlaceFn, self_),
     ],
     exp__boxed,
 );
@@ -609,6 +623,7 @@ pub static EXP_OUT: Operator<ExpOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp_out_cpu as ExpOutFn),
         Kernel::new(DispatchKey::Meta, exp_out_meta as ExpOutFn),
         observed!(EXP_OUT: ExpOutFn, [self_, out], self_, out),
+        boxing!(EXP_OUT: ExpOutFn, self_, out),
     ],
     exp_out_boxed,
 );
@@ -651,6 +666,7 @@ pub static EXP2: Operator<Exp2Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp2_cpu as Exp2Fn),
         Kernel::new(DispatchKey::Meta, exp2_meta as Exp2Fn),
         observed!(EXP2: Exp2Fn, [self_], self_),
+        boxing!(EXP2: Exp2Fn, self_),
     ],
     exp2_boxed,
 );
@@ -693,6 +709,7 @@ pub static EXP2_: Operator<Exp2InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp2__cpu as Exp2InPlaceFn),
         Kernel::new(DispatchKey::Meta, exp2__meta as Exp2InPlaceFn),
         observed!(EXP2_: Exp2InPlaceFn, [self_], self_),
+        boxing!(EXP2_: Exp2InPlaceFn, self_),
     ],
     exp2__boxed,
 );
@@ -735,6 +752,7 @@ pub static EXP2_OUT: Operator<Exp2OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, exp2_out_cpu as Exp2OutFn),
         Kernel::new(DispatchKey::Meta, exp2_out_meta as Exp2OutFn),
         observed!(EXP2_OUT: Exp2OutFn, [self_, out], self_, out),
+        boxing!(EXP2_OUT: Exp2OutFn, self_, out),
     ],
     exp2_out_boxed,
 );
@@ -777,6 +795,7 @@ pub static EXPM1: Operator<Expm1Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, expm1_cpu as Expm1Fn),
         Kernel::new(DispatchKey::Meta, expm1_meta as Expm1Fn),
         observed!(EXPM1: Expm1Fn, [self_], self_),
+        boxing!(EXPM1: Expm1Fn, self_),
     ],
     expm1_boxed,
 );
@@ -819,6 +838,7 @@ pub static EXPM1_: Operator<Expm1InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, expm1__cpu as Expm1InPlaceFn),
         Kernel::new(DispatchKey::Meta, expm1__meta as Expm1InPlaceFn),
         observed!(EXPM1_: Expm1InPlaceFn, [self_], self_),
+        boxing!(EXPM1_: Expm1InPlaceFn, self_),
     ],
     expm1__boxed,
 );
@@ -861,6 +881,7 @@ pub static EXPM1_OUT: Operator<Expm1OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, expm1_out_cpu as Expm1OutFn),
         Kernel::new(DispatchKey::Meta, expm1_out_meta as Expm1OutFn),
         observed!(EXPM1_OUT: Expm1OutFn, [self_, out], self_, out),
+        boxing!(EXPM1_OUT: Expm1OutFn, self_, out),
     ],
     expm1_out_boxed,
 );
@@ -903,6 +924,7 @@ pub static LOG: Operator<LogFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log_cpu as LogFn),
         Kernel::new(DispatchKey::Meta, log_meta as LogFn),
         observed!(LOG: LogFn, [self_], self_),
+        boxing!(LOG: LogFn, self_),
     ],
     log_boxed,
 );
@@ -945,6 +967,7 @@ pub static LOG_: Operator<LogInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log__cpu as LogInPlaceFn),
         Kernel::new(DispatchKey::Meta, log__meta as LogInPlaceFn),
         observed!(LOG_: LogInPlaceFn, [self_], self_),
+        boxing!(LOG_: LogInPlaceFn, self_),
     ],
     log__boxed,
 );
@@ -987,6 +1010,7 @@ pub static LOG_OUT: Operator<LogOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log_out_cpu as LogOutFn),
         Kernel::new(DispatchKey::Meta, log_out_meta as LogOutFn),
         observed!(LOG_OUT: LogOutFn, [self_, out], self_, out),
+        boxing!(LOG_OUT: LogOutFn, self_, out),
     ],
     log_out_boxed,
 );
@@ -1029,6 +1053,7 @@ pub static LOG1P: Operator<Log1pFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log1p_cpu as Log1pFn),
         Kernel::new(DispatchKey::Meta, log1p_meta as Log1pFn),
         observed!(LOG1P: Log1pFn, [self_], self_),
+        boxing!(LOG1P: Log1pFn, self_),
     ],
     log1p_boxed,
 );
@@ -1071,6 +1096,7 @@ pub static LOG1P_: Operator<Log1pInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log1p__cpu as Log1pInPlaceFn),
         Kernel::new(DispatchKey::Meta, log1p__meta as Log1pInPlaceFn),
         observed!(LOG1P_: Log1pInPlaceFn, [self_], self_),
+        boxing!(LOG1P_: Log1pInPlaceFn, self_),
     ],
     log1p__boxed,
 );
@@ -1113,6 +1139,7 @@ pub static LOG1P_OUT: Operator<Log1pOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log1p_out_cpu as Log1pOutFn),
         Kernel::new(DispatchKey::Meta, log1p_out_meta as Log1pOutFn),
         observed!(LOG1P_OUT: Log1pOutFn, [self_, out], self_, out),
+        boxing!(LOG1P_OUT: Log1pOutFn, self_, out),
     ],
     log1p_out_boxed,
 );
@@ -1155,6 +1182,7 @@ pub static LOG2: Operator<Log2Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log2_cpu as Log2Fn),
         Kernel::new(DispatchKey::Meta, log2_meta as Log2Fn),
         observed!(LOG2: Log2Fn, [self_], self_),
+        boxing!(LOG2: Log2Fn, self_),
     ],
     log2_boxed,
 );
@@ -1197,6 +1225,7 @@ pub static LOG2_: Operator<Log2InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log2__cpu as Log2InPlaceFn),
         Kernel::new(DispatchKey::Meta, log2__meta as Log2InPlaceFn),
         observed!(LOG2_: Log2InPlaceFn, [self_], self_),
+        boxing!(LOG2_: Log2InPlaceFn, self_),
     ],
     log2__boxed,
 );
@@ -1239,6 +1268,7 @@ pub static LOG2_OUT: Operator<Log2OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log2_out_cpu as Log2OutFn),
         Kernel::new(DispatchKey::Meta, log2_out_meta as Log2OutFn),
         observed!(LOG2_OUT: Log2OutFn, [self_, out], self_, out),
+        boxing!(LOG2_OUT: Log2OutFn, self_, out),
     ],
     log2_out_boxed,
 );
@@ -1281,6 +1311,7 @@ pub static LOG10: Operator<Log10Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log10_cpu as Log10Fn),
         Kernel::new(DispatchKey::Meta, log10_meta as Log10Fn),
         observed!(LOG10: Log10Fn, [self_], self_),
+        boxing!(LOG10: Log10Fn, self_),
     ],
     log10_boxed,
 );
@@ -1323,6 +1354,7 @@ pub static LOG10_: Operator<Log10InPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log10__cpu as Log10InPlaceFn),
         Kernel::new(DispatchKey::Meta, log10__meta as Log10InPlaceFn),
         observed!(LOG10_: Log10InPlaceFn, [self_], self_),
+        boxing!(LOG10_: Log10InPlaceFn, self_),
     ],
     log10__boxed,
 );
@@ -1365,6 +1397,7 @@ pub static LOG10_OUT: Operator<Log10OutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, log10_out_cpu as Log10OutFn),
         Kernel::new(DispatchKey::Meta, log10_out_meta as Log10OutFn),
         observed!(LOG10_OUT: Log10OutFn, [self_, out], self_, out),
+        boxing!(LOG10_OUT: Log10OutFn, self_, out),
     ],
     log10_out_boxed,
 );
@@ -1407,6 +1440,7 @@ pub static SQRT: Operator<SqrtFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sqrt_cpu as SqrtFn),
         Kernel::new(DispatchKey::Meta, sqrt_meta as SqrtFn),
         observed!(SQRT: SqrtFn, [self_], self_),
+        boxing!(SQRT: SqrtFn, self_),
     ],
     sqrt_boxed,
 );
@@ -1449,6 +1483,7 @@ pub static SQRT_: Operator<SqrtInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sqrt__cpu as SqrtInPlaceFn),
         Kernel::new(DispatchKey::Meta, sqrt__meta as SqrtInPlaceFn),
         observed!(SQRT_: SqrtInPlaceFn, [self_], self_),
+        boxing!(SQRT_: SqrtInPlaceFn, self_),
     ],
     sqrt__boxed,
 );
@@ -1491,6 +1526,7 @@ pub static SQRT_OUT: Operator<SqrtOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sqrt_out_cpu as SqrtOutFn),
         Kernel::new(DispatchKey::Meta, sqrt_out_meta as SqrtOutFn),
         observed!(SQRT_OUT: SqrtOutFn, [self_, out], self_, out),
+        boxing!(SQRT_OUT: SqrtOutFn, self_, out),
     ],
     sqrt_out_boxed,
 );
@@ -1533,6 +1569,7 @@ pub static RSQRT: Operator<RsqrtFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rsqrt_cpu as RsqrtFn),
         Kernel::new(DispatchKey::Meta, rsqrt_meta as RsqrtFn),
         observed!(RSQRT: RsqrtFn, [self_], self_),
+        boxing!(RSQRT: RsqrtFn, self_),
     ],
     rsqrt_boxed,
 );
@@ -1575,6 +1612,7 @@ pub static RSQRT_: Operator<RsqrtInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rsqrt__cpu as RsqrtInPlaceFn),
         Kernel::new(DispatchKey::Meta, rsqrt__meta as RsqrtInPlaceFn),
         observed!(RSQRT_: RsqrtInPlaceFn, [self_], self_),
+        boxing!(RSQRT_: RsqrtInPlaceFn, self_),
     ],
     rsqrt__boxed,
 );
@@ -1617,6 +1655,7 @@ pub static RSQRT_OUT: Operator<RsqrtOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rsqrt_out_cpu as RsqrtOutFn),
         Kernel::new(DispatchKey::Meta, rsqrt_out_meta as RsqrtOutFn),
         observed!(RSQRT_OUT: RsqrtOutFn, [self_, out], self_, out),
+        boxing!(RSQRT_OUT: RsqrtOutFn, self_, out),
     ],
     rsqrt_out_boxed,
 );
@@ -1659,6 +1698,7 @@ pub static RECIPROCAL: Operator<ReciprocalFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, reciprocal_cpu as ReciprocalFn),
         Kernel::new(DispatchKey::Meta, reciprocal_meta as ReciprocalFn),
         observed!(RECIPROCAL: ReciprocalFn, [self_], self_),
+        boxing!(RECIPROCAL: ReciprocalFn, self_),
     ],
     reciprocal_boxed,
 );
@@ -1701,6 +1741,7 @@ pub static RECIPROCAL_: Operator<ReciprocalInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, reciprocal__cpu as ReciprocalInPlaceFn),
         Kernel::new(DispatchKey::Meta, reciprocal__meta as ReciprocalInPlaceFn),
         observed!(RECIPROCAL_: ReciprocalInPlaceFn, [self_], self_),
+        boxing!(RECIPROCAL_: ReciprocalInPlaceFn, self_),
     ],
     reciprocal__boxed,
 );
@@ -1743,6 +1784,7 @@ pub static RECIPROCAL_OUT: Operator<ReciprocalOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, reciprocal_out_cpu as ReciprocalOutFn),
         Kernel::new(DispatchKey::Meta, reciprocal_out_meta as ReciprocalOutFn),
         observed!(RECIPROCAL_OUT: ReciprocalOutFn, [self_, out], self_, out),
+        boxing!(RECIPROCAL_OUT: ReciprocalOutFn, self_, out),
     ],
     reciprocal_out_boxed,
 );
@@ -1784,6 +1826,7 @@ pub static SQUARE: Operator<SquareFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, square_composite as SquareFn),
         observed!(SQUARE: SquareFn, [self_], self_),
+        boxing!(SQUARE: SquareFn, self_),
     ],
     square_boxed,
 );
@@ -1816,6 +1859,7 @@ pub static SQUARE_OUT: Operator<SquareOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, square_out_composite as SquareOutFn),
         observed!(SQUARE_OUT: SquareOutFn, [self_, out], self_, out),
+        boxing!(SQUARE_OUT: SquareOutFn, self_, out),
     ],
     square_out_boxed,
 );
@@ -1849,6 +1893,7 @@ pub static SQUARE_: Operator<SquareInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, square__composite as SquareInPlaceFn),
         observed!(SQUARE_: SquareInPlaceFn, [self_], self_),
+        boxing!(SQUARE_: SquareInPlaceFn, self_),
     ],
     square__boxed,
 );
@@ -1882,6 +1927,7 @@ pub static SIN: Operator<SinFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sin_cpu as SinFn),
         Kernel::new(DispatchKey::Meta, sin_meta as SinFn),
         observed!(SIN: SinFn, [self_], self_),
+        boxing!(SIN: SinFn, self_),
     ],
     sin_boxed,
 );
@@ -1924,6 +1970,7 @@ pub static SIN_: Operator<SinInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sin__cpu as SinInPlaceFn),
         Kernel::new(DispatchKey::Meta, sin__meta as SinInPlaceFn),
         observed!(SIN_: SinInPlaceFn, [self_], self_),
+        boxing!(SIN_: SinInPlaceFn, self_),
     ],
     sin__boxed,
 );
@@ -1966,6 +2013,7 @@ pub static SIN_OUT: Operator<SinOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sin_out_cpu as SinOutFn),
         Kernel::new(DispatchKey::Meta, sin_out_meta as SinOutFn),
         observed!(SIN_OUT: SinOutFn, [self_, out], self_, out),
+        boxing!(SIN_OUT: SinOutFn, self_, out),
     ],
     sin_out_boxed,
 );
@@ -2008,6 +2056,7 @@ pub static COS: Operator<CosFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cos_cpu as CosFn),
         Kernel::new(DispatchKey::Meta, cos_meta as CosFn),
         observed!(COS: CosFn, [self_], self_),
+        boxing!(COS: CosFn, self_),
     ],
     cos_boxed,
 );
@@ -2050,6 +2099,7 @@ pub static COS_: Operator<CosInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cos__cpu as CosInPlaceFn),
         Kernel::new(DispatchKey::Meta, cos__meta as CosInPlaceFn),
         observed!(COS_: CosInPlaceFn, [self_], self_),
+        boxing!(COS_: CosInPlaceFn, self_),
     ],
     cos__boxed,
 );
@@ -2092,6 +2142,7 @@ pub static COS_OUT: Operator<CosOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cos_out_cpu as CosOutFn),
         Kernel::new(DispatchKey::Meta, cos_out_meta as CosOutFn),
         observed!(COS_OUT: CosOutFn, [self_, out], self_, out),
+        boxing!(COS_OUT: CosOutFn, self_, out),
     ],
     cos_out_boxed,
 );
@@ -2134,6 +2185,7 @@ pub static TAN: Operator<TanFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tan_cpu as TanFn),
         Kernel::new(DispatchKey::Meta, tan_meta as TanFn),
         observed!(TAN: TanFn, [self_], self_),
+        boxing!(TAN: TanFn, self_),
     ],
     tan_boxed,
 );
@@ -2176,6 +2228,7 @@ pub static TAN_: Operator<TanInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tan__cpu as TanInPlaceFn),
         Kernel::new(DispatchKey::Meta, tan__meta as TanInPlaceFn),
         observed!(TAN_: TanInPlaceFn, [self_], self_),
+        boxing!(TAN_: TanInPlaceFn, self_),
     ],
     tan__boxed,
 );
@@ -2218,6 +2271,7 @@ pub static TAN_OUT: Operator<TanOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tan_out_cpu as TanOutFn),
         Kernel::new(DispatchKey::Meta, tan_out_meta as TanOutFn),
         observed!(TAN_OUT: TanOutFn, [self_, out], self_, out),
+        boxing!(TAN_OUT: TanOutFn, self_, out),
     ],
     tan_out_boxed,
 );
@@ -2260,6 +2314,7 @@ pub static ASIN: Operator<AsinFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asin_cpu as AsinFn),
         Kernel::new(DispatchKey::Meta, asin_meta as AsinFn),
         observed!(ASIN: AsinFn, [self_], self_),
+        boxing!(ASIN: AsinFn, self_),
     ],
     asin_boxed,
 );
@@ -2302,6 +2357,7 @@ pub static ASIN_: Operator<AsinInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asin__cpu as AsinInPlaceFn),
         Kernel::new(DispatchKey::Meta, asin__meta as AsinInPlaceFn),
         observed!(ASIN_: AsinInPlaceFn, [self_], self_),
+        boxing!(ASIN_: AsinInPlaceFn, self_),
     ],
     asin__boxed,
 );
@@ -2344,6 +2400,7 @@ pub static ASIN_OUT: Operator<AsinOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asin_out_cpu as AsinOutFn),
         Kernel::new(DispatchKey::Meta, asin_out_meta as AsinOutFn),
         observed!(ASIN_OUT: AsinOutFn, [self_, out], self_, out),
+        boxing!(ASIN_OUT: AsinOutFn, self_, out),
     ],
     asin_out_boxed,
 );
@@ -2386,6 +2443,7 @@ pub static ACOS: Operator<AcosFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acos_cpu as AcosFn),
         Kernel::new(DispatchKey::Meta, acos_meta as AcosFn),
         observed!(ACOS: AcosFn, [self_], self_),
+        boxing!(ACOS: AcosFn, self_),
     ],
     acos_boxed,
 );
@@ -2428,6 +2486,7 @@ pub static ACOS_: Operator<AcosInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acos__cpu as AcosInPlaceFn),
         Kernel::new(DispatchKey::Meta, acos__meta as AcosInPlaceFn),
         observed!(ACOS_: AcosInPlaceFn, [self_], self_),
+        boxing!(ACOS_: AcosInPlaceFn, self_),
     ],
     acos__boxed,
 );
@@ -2470,6 +2529,7 @@ pub static ACOS_OUT: Operator<AcosOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acos_out_cpu as AcosOutFn),
         Kernel::new(DispatchKey::Meta, acos_out_meta as AcosOutFn),
         observed!(ACOS_OUT: AcosOutFn, [self_, out], self_, out),
+        boxing!(ACOS_OUT: AcosOutFn, self_, out),
     ],
     acos_out_boxed,
 );
@@ -2512,6 +2572,7 @@ pub static ATAN: Operator<AtanFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan_cpu as AtanFn),
         Kernel::new(DispatchKey::Meta, atan_meta as AtanFn),
         observed!(ATAN: AtanFn, [self_], self_),
+        boxing!(ATAN: AtanFn, self_),
     ],
     atan_boxed,
 );
@@ -2554,6 +2615,7 @@ pub static ATAN_: Operator<AtanInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan__cpu as AtanInPlaceFn),
         Kernel::new(DispatchKey::Meta, atan__meta as AtanInPlaceFn),
         observed!(ATAN_: AtanInPlaceFn, [self_], self_),
+        boxing!(ATAN_: AtanInPlaceFn, self_),
     ],
     atan__boxed,
 );
@@ -2596,6 +2658,7 @@ pub static ATAN_OUT: Operator<AtanOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atan_out_cpu as AtanOutFn),
         Kernel::new(DispatchKey::Meta, atan_out_meta as AtanOutFn),
         observed!(ATAN_OUT: AtanOutFn, [self_, out], self_, out),
+        boxing!(ATAN_OUT: AtanOutFn, self_, out),
     ],
     atan_out_boxed,
 );
@@ -2638,6 +2701,7 @@ pub static SINH: Operator<SinhFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinh_cpu as SinhFn),
         Kernel::new(DispatchKey::Meta, sinh_meta as SinhFn),
         observed!(SINH: SinhFn, [self_], self_),
+        boxing!(SINH: SinhFn, self_),
     ],
     sinh_boxed,
 );
@@ -2680,6 +2744,7 @@ pub static SINH_: Operator<SinhInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinh__cpu as SinhInPlaceFn),
         Kernel::new(DispatchKey::Meta, sinh__meta as SinhInPlaceFn),
         observed!(SINH_: SinhInPlaceFn, [self_], self_),
+        boxing!(SINH_: SinhInPlaceFn, self_),
     ],
     sinh__boxed,
 );
@@ -2722,6 +2787,7 @@ pub static SINH_OUT: Operator<SinhOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sinh_out_cpu as SinhOutFn),
         Kernel::new(DispatchKey::Meta, sinh_out_meta as SinhOutFn),
         observed!(SINH_OUT: SinhOutFn, [self_, out], self_, out),
+        boxing!(SINH_OUT: SinhOutFn, self_, out),
     ],
     sinh_out_boxed,
 );
@@ -2764,6 +2830,7 @@ pub static COSH: Operator<CoshFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cosh_cpu as CoshFn),
         Kernel::new(DispatchKey::Meta, cosh_meta as CoshFn),
         observed!(COSH: CoshFn, [self_], self_),
+        boxing!(COSH: CoshFn, self_),
     ],
     cosh_boxed,
 );
@@ -2806,6 +2873,7 @@ pub static COSH_: Operator<CoshInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cosh__cpu as CoshInPlaceFn),
         Kernel::new(DispatchKey::Meta, cosh__meta as CoshInPlaceFn),
         observed!(COSH_: CoshInPlaceFn, [self_], self_),
+        boxing!(COSH_: CoshInPlaceFn, self_),
     ],
     cosh__boxed,
 );
@@ -2848,6 +2916,7 @@ pub static COSH_OUT: Operator<CoshOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cosh_out_cpu as CoshOutFn),
         Kernel::new(DispatchKey::Meta, cosh_out_meta as CoshOutFn),
         observed!(COSH_OUT: CoshOutFn, [self_, out], self_, out),
+        boxing!(COSH_OUT: CoshOutFn, self_, out),
     ],
     cosh_out_boxed,
 );
@@ -2890,6 +2959,7 @@ pub static TANH: Operator<TanhFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tanh_cpu as TanhFn),
         Kernel::new(DispatchKey::Meta, tanh_meta as TanhFn),
         observed!(TANH: TanhFn, [self_], self_),
+        boxing!(TANH: TanhFn, self_),
     ],
     tanh_boxed,
 );
@@ -2932,6 +3002,7 @@ pub static TANH_: Operator<TanhInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tanh__cpu as TanhInPlaceFn),
         Kernel::new(DispatchKey::Meta, tanh__meta as TanhInPlaceFn),
         observed!(TANH_: TanhInPlaceFn, [self_], self_),
+        boxing!(TANH_: TanhInPlaceFn, self_),
     ],
     tanh__boxed,
 );
@@ -2974,6 +3045,7 @@ pub static TANH_OUT: Operator<TanhOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, tanh_out_cpu as TanhOutFn),
         Kernel::new(DispatchKey::Meta, tanh_out_meta as TanhOutFn),
         observed!(TANH_OUT: TanhOutFn, [self_, out], self_, out),
+        boxing!(TANH_OUT: TanhOutFn, self_, out),
     ],
     tanh_out_boxed,
 );
@@ -3016,6 +3088,7 @@ pub static SIGMOID: Operator<SigmoidFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sigmoid_cpu as SigmoidFn),
         Kernel::new(DispatchKey::Meta, sigmoid_meta as SigmoidFn),
         observed!(SIGMOID: SigmoidFn, [self_], self_),
+        boxing!(SIGMOID: SigmoidFn, self_),
     ],
     sigmoid_boxed,
 );
@@ -3058,6 +3131,7 @@ pub static SIGMOID_: Operator<SigmoidInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sigmoid__cpu as SigmoidInPlaceFn),
         Kernel::new(DispatchKey::Meta, sigmoid__meta as SigmoidInPlaceFn),
         observed!(SIGMOID_: SigmoidInPlaceFn, [self_], self_),
+        boxing!(SIGMOID_: SigmoidInPlaceFn, self_),
     ],
     sigmoid__boxed,
 );
@@ -3100,6 +3174,7 @@ pub static SIGMOID_OUT: Operator<SigmoidOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sigmoid_out_cpu as SigmoidOutFn),
         Kernel::new(DispatchKey::Meta, sigmoid_out_meta as SigmoidOutFn),
         observed!(SIGMOID_OUT: SigmoidOutFn, [self_, out], self_, out),
+        boxing!(SIGMOID_OUT: SigmoidOutFn, self_, out),
     ],
     sigmoid_out_boxed,
 );
@@ -3142,6 +3217,7 @@ pub static ERF: Operator<ErfFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erf_cpu as ErfFn),
         Kernel::new(DispatchKey::Meta, erf_meta as ErfFn),
         observed!(ERF: ErfFn, [self_], self_),
+        boxing!(ERF: ErfFn, self_),
     ],
     erf_boxed,
 );
@@ -3184,6 +3260,7 @@ pub static ERF_: Operator<ErfInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erf__cpu as ErfInPlaceFn),
         Kernel::new(DispatchKey::Meta, erf__meta as ErfInPlaceFn),
         observed!(ERF_: ErfInPlaceFn, [self_], self_),
+        boxing!(ERF_: ErfInPlaceFn, self_),
     ],
     erf__boxed,
 );
@@ -3226,6 +3303,7 @@ pub static ERF_OUT: Operator<ErfOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erf_out_cpu as ErfOutFn),
         Kernel::new(DispatchKey::Meta, erf_out_meta as ErfOutFn),
         observed!(ERF_OUT: ErfOutFn, [self_, out], self_, out),
+        boxing!(ERF_OUT: ErfOutFn, self_, out),
     ],
     erf_out_boxed,
 );
@@ -3268,6 +3346,7 @@ pub static ERFC: Operator<ErfcFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfc_cpu as ErfcFn),
         Kernel::new(DispatchKey::Meta, erfc_meta as ErfcFn),
         observed!(ERFC: ErfcFn, [self_], self_),
+        boxing!(ERFC: ErfcFn, self_),
     ],
     erfc_boxed,
 );
@@ -3310,6 +3389,7 @@ pub static ERFC_: Operator<ErfcInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfc__cpu as ErfcInPlaceFn),
         Kernel::new(DispatchKey::Meta, erfc__meta as ErfcInPlaceFn),
         observed!(ERFC_: ErfcInPlaceFn, [self_], self_),
+        boxing!(ERFC_: ErfcInPlaceFn, self_),
     ],
     erfc__boxed,
 );
@@ -3352,6 +3432,7 @@ pub static ERFC_OUT: Operator<ErfcOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, erfc_out_cpu as ErfcOutFn),
         Kernel::new(DispatchKey::Meta, erfc_out_meta as ErfcOutFn),
         observed!(ERFC_OUT: ErfcOutFn, [self_, out], self_, out),
+        boxing!(ERFC_OUT: ErfcOutFn, self_, out),
     ],
     erfc_out_boxed,
 );
@@ -3394,6 +3475,7 @@ pub static FLOOR: Operator<FloorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, floor_cpu as FloorFn),
         Kernel::new(DispatchKey::Meta, floor_meta as FloorFn),
         observed!(FLOOR: FloorFn, [self_], self_),
+        boxing!(FLOOR: FloorFn, self_),
     ],
     floor_boxed,
 );
@@ -3436,6 +3518,7 @@ pub static FLOOR_: Operator<FloorInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, floor__cpu as FloorInPlaceFn),
         Kernel::new(DispatchKey::Meta, floor__meta as FloorInPlaceFn),
         observed!(FLOOR_: FloorInPlaceFn, [self_], self_),
+        boxing!(FLOOR_: FloorInPlaceFn, self_),
     ],
     floor__boxed,
 );
@@ -3478,6 +3561,7 @@ pub static FLOOR_OUT: Operator<FloorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, floor_out_cpu as FloorOutFn),
         Kernel::new(DispatchKey::Meta, floor_out_meta as FloorOutFn),
         observed!(FLOOR_OUT: FloorOutFn, [self_, out], self_, out),
+        boxing!(FLOOR_OUT: FloorOutFn, self_, out),
     ],
     floor_out_boxed,
 );
@@ -3520,6 +3604,7 @@ pub static CEIL: Operator<CeilFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ceil_cpu as CeilFn),
         Kernel::new(DispatchKey::Meta, ceil_meta as CeilFn),
         observed!(CEIL: CeilFn, [self_], self_),
+        boxing!(CEIL: CeilFn, self_),
     ],
     ceil_boxed,
 );
@@ -3562,6 +3647,7 @@ pub static CEIL_: Operator<CeilInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ceil__cpu as CeilInPlaceFn),
         Kernel::new(DispatchKey::Meta, ceil__meta as CeilInPlaceFn),
         observed!(CEIL_: CeilInPlaceFn, [self_], self_),
+        boxing!(CEIL_: CeilInPlaceFn, self_),
     ],
     ceil__boxed,
 );
@@ -3604,6 +3690,7 @@ pub static CEIL_OUT: Operator<CeilOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, ceil_out_cpu as CeilOutFn),
         Kernel::new(DispatchKey::Meta, ceil_out_meta as CeilOutFn),
         observed!(CEIL_OUT: CeilOutFn, [self_, out], self_, out),
+        boxing!(CEIL_OUT: CeilOutFn, self_, out),
     ],
     ceil_out_boxed,
 );
@@ -3646,6 +3733,7 @@ pub static ROUND: Operator<RoundFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round_cpu as RoundFn),
         Kernel::new(DispatchKey::Meta, round_meta as RoundFn),
         observed!(ROUND: RoundFn, [self_], self_),
+        boxing!(ROUND: RoundFn, self_),
     ],
     round_boxed,
 );
@@ -3688,6 +3776,7 @@ pub static ROUND_: Operator<RoundInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round__cpu as RoundInPlaceFn),
         Kernel::new(DispatchKey::Meta, round__meta as RoundInPlaceFn),
         observed!(ROUND_: RoundInPlaceFn, [self_], self_),
+        boxing!(ROUND_: RoundInPlaceFn, self_),
     ],
     round__boxed,
 );
@@ -3730,6 +3819,7 @@ pub static ROUND_OUT: Operator<RoundOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round_out_cpu as RoundOutFn),
         Kernel::new(DispatchKey::Meta, round_out_meta as RoundOutFn),
         observed!(ROUND_OUT: RoundOutFn, [self_, out], self_, out),
+        boxing!(ROUND_OUT: RoundOutFn, self_, out),
     ],
     round_out_boxed,
 );
@@ -3772,6 +3862,7 @@ pub static ROUND_DECIMALS: Operator<RoundDecimalsFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round_decimals_cpu as RoundDecimalsFn),
         Kernel::new(DispatchKey::Meta, round_decimals_meta as RoundDecimalsFn),
         observed!(ROUND_DECIMALS: RoundDecimalsFn, [self_], self_, decimals),
+        boxing!(ROUND_DECIMALS: RoundDecimalsFn, self_, decimals),
     ],
     round_decimals_boxed,
 );
@@ -3814,6 +3905,7 @@ pub static ROUND__DECIMALS: Operator<RoundInPlaceDecimalsFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round__decimals_cpu as RoundInPlaceDecimalsFn),
         Kernel::new(DispatchKey::Meta, round__decimals_meta as RoundInPlaceDecimalsFn),
         observed!(ROUND__DECIMALS: RoundInPlaceDecimalsFn, [self_], self_, decimals),
+        boxing!(ROUND__DECIMALS: RoundInPlaceDecimalsFn, self_, decimals),
     ],
     round__decimals_boxed,
 );
@@ -3856,6 +3948,7 @@ pub static ROUND_DECIMALS_OUT: Operator<RoundDecimalsOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, round_decimals_out_cpu as RoundDecimalsOutFn),
         Kernel::new(DispatchKey::Meta, round_decimals_out_meta as RoundDecimalsOutFn),
         observed!(ROUND_DECIMALS_OUT: RoundDecimalsOutFn, [self_, out], self_, decimals, out),
+        boxing!(ROUND_DECIMALS_OUT: RoundDecimalsOutFn, self_, decimals, out),
     ],
     round_decimals_out_boxed,
 );
@@ -3899,6 +3992,7 @@ pub static TRUNC: Operator<TruncFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, trunc_cpu as TruncFn),
         Kernel::new(DispatchKey::Meta, trunc_meta as TruncFn),
         observed!(TRUNC: TruncFn, [self_], self_),
+        boxing!(TRUNC: TruncFn, self_),
     ],
     trunc_boxed,
 );
@@ -3941,6 +4035,7 @@ pub static TRUNC_: Operator<TruncInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, trunc__cpu as TruncInPlaceFn),
         Kernel::new(DispatchKey::Meta, trunc__meta as TruncInPlaceFn),
         observed!(TRUNC_: TruncInPlaceFn, [self_], self_),
+        boxing!(TRUNC_: TruncInPlaceFn, self_),
     ],
     trunc__boxed,
 );
@@ -3983,6 +4078,7 @@ pub static TRUNC_OUT: Operator<TruncOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, trunc_out_cpu as TruncOutFn),
         Kernel::new(DispatchKey::Meta, trunc_out_meta as TruncOutFn),
         observed!(TRUNC_OUT: TruncOutFn, [self_, out], self_, out),
+        boxing!(TRUNC_OUT: TruncOutFn, self_, out),
     ],
     trunc_out_boxed,
 );
@@ -4025,6 +4121,7 @@ pub static FRAC: Operator<FracFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, frac_cpu as FracFn),
         Kernel::new(DispatchKey::Meta, frac_meta as FracFn),
         observed!(FRAC: FracFn, [self_], self_),
+        boxing!(FRAC: FracFn, self_),
     ],
     frac_boxed,
 );
@@ -4067,6 +4164,7 @@ pub static FRAC_: Operator<FracInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, frac__cpu as FracInPlaceFn),
         Kernel::new(DispatchKey::Meta, frac__meta as FracInPlaceFn),
         observed!(FRAC_: FracInPlaceFn, [self_], self_),
+        boxing!(FRAC_: FracInPlaceFn, self_),
     ],
     frac__boxed,
 );
@@ -4109,6 +4207,7 @@ pub static FRAC_OUT: Operator<FracOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, frac_out_cpu as FracOutFn),
         Kernel::new(DispatchKey::Meta, frac_out_meta as FracOutFn),
         observed!(FRAC_OUT: FracOutFn, [self_, out], self_, out),
+        boxing!(FRAC_OUT: FracOutFn, self_, out),
     ],
     frac_out_boxed,
 );
@@ -4151,6 +4250,7 @@ pub static DEG2RAD: Operator<Deg2radFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, deg2rad_cpu as Deg2radFn),
         Kernel::new(DispatchKey::Meta, deg2rad_meta as Deg2radFn),
         observed!(DEG2RAD: Deg2radFn, [self_], self_),
+        boxing!(DEG2RAD: Deg2radFn, self_),
     ],
     deg2rad_boxed,
 );
@@ -4193,6 +4293,7 @@ pub static DEG2RAD_: Operator<Deg2radInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, deg2rad__cpu as Deg2radInPlaceFn),
         Kernel::new(DispatchKey::Meta, deg2rad__meta as Deg2radInPlaceFn),
         observed!(DEG2RAD_: Deg2radInPlaceFn, [self_], self_),
+        boxing!(DEG2RAD_: Deg2radInPlaceFn, self_),
     ],
     deg2rad__boxed,
 );
@@ -4235,6 +4336,7 @@ pub static DEG2RAD_OUT: Operator<Deg2radOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, deg2rad_out_cpu as Deg2radOutFn),
         Kernel::new(DispatchKey::Meta, deg2rad_out_meta as Deg2radOutFn),
         observed!(DEG2RAD_OUT: Deg2radOutFn, [self_, out], self_, out),
+        boxing!(DEG2RAD_OUT: Deg2radOutFn, self_, out),
     ],
     deg2rad_out_boxed,
 );
@@ -4277,6 +4379,7 @@ pub static ANGLE: Operator<AngleFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, angle_cpu as AngleFn),
         Kernel::new(DispatchKey::Meta, angle_meta as AngleFn),
         observed!(ANGLE: AngleFn, [self_], self_),
+        boxing!(ANGLE: AngleFn, self_),
     ],
     angle_boxed,
 );
@@ -4319,6 +4422,7 @@ pub static ANGLE_OUT: Operator<AngleOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, angle_out_cpu as AngleOutFn),
         Kernel::new(DispatchKey::Meta, angle_out_meta as AngleOutFn),
         observed!(ANGLE_OUT: AngleOutFn, [self_, out], self_, out),
+        boxing!(ANGLE_OUT: AngleOutFn, self_, out),
     ],
     angle_out_boxed,
 );
@@ -4361,6 +4465,7 @@ pub static RAD2DEG: Operator<Rad2degFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rad2deg_cpu as Rad2degFn),
         Kernel::new(DispatchKey::Meta, rad2deg_meta as Rad2degFn),
         observed!(RAD2DEG: Rad2degFn, [self_], self_),
+        boxing!(RAD2DEG: Rad2degFn, self_),
     ],
     rad2deg_boxed,
 );
@@ -4403,6 +4508,7 @@ pub static RAD2DEG_: Operator<Rad2degInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rad2deg__cpu as Rad2degInPlaceFn),
         Kernel::new(DispatchKey::Meta, rad2deg__meta as Rad2degInPlaceFn),
         observed!(RAD2DEG_: Rad2degInPlaceFn, [self_], self_),
+        boxing!(RAD2DEG_: Rad2degInPlaceFn, self_),
     ],
     rad2deg__boxed,
 );
@@ -4445,6 +4551,7 @@ pub static RAD2DEG_OUT: Operator<Rad2degOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, rad2deg_out_cpu as Rad2degOutFn),
         Kernel::new(DispatchKey::Meta, rad2deg_out_meta as Rad2degOutFn),
         observed!(RAD2DEG_OUT: Rad2degOutFn, [self_, out], self_, out),
+        boxing!(RAD2DEG_OUT: Rad2degOutFn, self_, out),
     ],
     rad2deg_out_boxed,
 );
@@ -4487,6 +4594,7 @@ pub static ASINH: Operator<AsinhFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asinh_cpu as AsinhFn),
         Kernel::new(DispatchKey::Meta, asinh_meta as AsinhFn),
         observed!(ASINH: AsinhFn, [self_], self_),
+        boxing!(ASINH: AsinhFn, self_),
     ],
     asinh_boxed,
 );
@@ -4529,6 +4637,7 @@ pub static ASINH_: Operator<AsinhInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asinh__cpu as AsinhInPlaceFn),
         Kernel::new(DispatchKey::Meta, asinh__meta as AsinhInPlaceFn),
         observed!(ASINH_: AsinhInPlaceFn, [self_], self_),
+        boxing!(ASINH_: AsinhInPlaceFn, self_),
     ],
     asinh__boxed,
 );
@@ -4571,6 +4680,7 @@ pub static ASINH_OUT: Operator<AsinhOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, asinh_out_cpu as AsinhOutFn),
         Kernel::new(DispatchKey::Meta, asinh_out_meta as AsinhOutFn),
         observed!(ASINH_OUT: AsinhOutFn, [self_, out], self_, out),
+        boxing!(ASINH_OUT: AsinhOutFn, self_, out),
     ],
     asinh_out_boxed,
 );
@@ -4613,6 +4723,7 @@ pub static ACOSH: Operator<AcoshFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acosh_cpu as AcoshFn),
         Kernel::new(DispatchKey::Meta, acosh_meta as AcoshFn),
         observed!(ACOSH: AcoshFn, [self_], self_),
+        boxing!(ACOSH: AcoshFn, self_),
     ],
     acosh_boxed,
 );
@@ -4655,6 +4766,7 @@ pub static ACOSH_: Operator<AcoshInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acosh__cpu as AcoshInPlaceFn),
         Kernel::new(DispatchKey::Meta, acosh__meta as AcoshInPlaceFn),
         observed!(ACOSH_: AcoshInPlaceFn, [self_], self_),
+        boxing!(ACOSH_: AcoshInPlaceFn, self_),
     ],
     acosh__boxed,
 );
@@ -4697,6 +4809,7 @@ pub static ACOSH_OUT: Operator<AcoshOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, acosh_out_cpu as AcoshOutFn),
         Kernel::new(DispatchKey::Meta, acosh_out_meta as AcoshOutFn),
         observed!(ACOSH_OUT: AcoshOutFn, [self_, out], self_, out),
+        boxing!(ACOSH_OUT: AcoshOutFn, self_, out),
     ],
     acosh_out_boxed,
 );
@@ -4739,6 +4852,7 @@ pub static ATANH: Operator<AtanhFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atanh_cpu as AtanhFn),
         Kernel::new(DispatchKey::Meta, atanh_meta as AtanhFn),
         observed!(ATANH: AtanhFn, [self_], self_),
+        boxing!(ATANH: AtanhFn, self_),
     ],
     atanh_boxed,
 );
@@ -4781,6 +4895,7 @@ pub static ATANH_: Operator<AtanhInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atanh__cpu as AtanhInPlaceFn),
         Kernel::new(DispatchKey::Meta, atanh__meta as AtanhInPlaceFn),
         observed!(ATANH_: AtanhInPlaceFn, [self_], self_),
+        boxing!(ATANH_: AtanhInPlaceFn, self_),
     ],
     atanh__boxed,
 );
@@ -4823,6 +4938,7 @@ pub static ATANH_OUT: Operator<AtanhOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, atanh_out_cpu as AtanhOutFn),
         Kernel::new(DispatchKey::Meta, atanh_out_meta as AtanhOutFn),
         observed!(ATANH_OUT: AtanhOutFn, [self_, out], self_, out),
+        boxing!(ATANH_OUT: AtanhOutFn, self_, out),
     ],
     atanh_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::unique`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static _UNIQUE2: Operator<_Unique2Fn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, _unique2_kernel as _Unique2Fn),
         Kernel::new(DispatchKey::Meta, _unique2_kernel as _Unique2Fn),
         observed!(_UNIQUE2: _Unique2Fn, [self_], self_, sorted, return_inverse, return_counts),
+        boxing!(_UNIQUE2: _Unique2Fn, self_, sorted, return_inverse, return_counts),
     ],
     _unique2_boxed,
 );
@@ -69,6 +70,7 @@ pub static UNIQUE_CONSECUTIVE: Operator<UniqueConsecutiveFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, unique_consecutive_kernel as UniqueConsecutiveFn),
         Kernel::new(DispatchKey::Meta, unique_consecutive_kernel as UniqueConsecutiveFn),
         observed!(UNIQUE_CONSECUTIVE: UniqueConsecutiveFn, [self_], self_, return_inverse, return_counts, dim),
+        boxing!(UNIQUE_CONSECUTIVE: UniqueConsecutiveFn, self_, return_inverse, return_counts, dim),
     ],
     unique_consecutive_boxed,
 );
@@ -117,6 +119,7 @@ pub static UNIQUE_DIM: Operator<UniqueDimFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, unique_dim_kernel as UniqueDimFn),
         Kernel::new(DispatchKey::Meta, unique_dim_kernel as UniqueDimFn),
         observed!(UNIQUE_DIM: UniqueDimFn, [self_], self_, dim, sorted, return_inverse, return_counts),
+        boxing!(UNIQUE_DIM: UniqueDimFn, self_, dim, sorted, return_inverse, return_counts),
     ],
     unique_dim_boxed,
 );
@@ -168,6 +171,7 @@ pub static UNIQUE_DIM_CONSECUTIVE: Operator<UniqueDimConsecutiveFn> = Operator::
         Kernel::new(DispatchKey::Cpu, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
         Kernel::new(DispatchKey::Meta, unique_dim_consecutive_kernel as UniqueDimConsecutiveFn),
         observed!(UNIQUE_DIM_CONSECUTIVE: UniqueDimConsecutiveFn, [self_], self_, dim, return_inverse, return_counts),
+        boxing!(UNIQUE_DIM_CONSECUTIVE: UniqueDimConsecutiveFn, self_, dim, return_inverse, return_counts),
     ],
     unique_dim_consecutive_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::upsample`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -22,6 +22,7 @@ pub static UPSAMPLE_NEAREST1D: Operator<UpsampleNearest1dFn> = Operator::new(
             upsample_nearest1d_composite as UpsampleNearest1dFn,
         ),
         observed!(UPSAMPLE_NEAREST1D: UpsampleNearest1dFn, [self_], self_, output_size, scales),
+        boxing!(UPSAMPLE_NEAREST1D: UpsampleNearest1dFn, self_, output_size, scales),
     ],
     upsample_nearest1d_boxed,
 );
@@ -63,6 +64,7 @@ pub static UPSAMPLE_NEAREST1D_OUT: Operator<UpsampleNearest1dOutFn> = Operator::
             upsample_nearest1d_out_composite as UpsampleNearest1dOutFn,
         ),
         observed!(UPSAMPLE_NEAREST1D_OUT: UpsampleNearest1dOutFn, [self_, out], self_, output_size, scales, out),
+        boxing!(UPSAMPLE_NEAREST1D_OUT: UpsampleNearest1dOutFn, self_, output_size, scales, out),
     ],
     upsample_nearest1d_out_boxed,
 );
@@ -117,6 +119,7 @@ pub static UPSAMPLE_NEAREST1D_VEC: Operator<UpsampleNearest1dVecFn> = Operator::
             upsample_nearest1d_vec_composite as UpsampleNearest1dVecFn,
         ),
         observed!(UPSAMPLE_NEAREST1D_VEC: UpsampleNearest1dVecFn, [input], input, output_size, scale_factors),
+        boxing!(UPSAMPLE_NEAREST1D_VEC: UpsampleNearest1dVecFn, input, output_size, scale_factors),
     ],
     upsample_nearest1d_vec_boxed,
 );
@@ -163,6 +166,7 @@ pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Ope
             upsample_nearest1d_vec_out_composite as UpsampleNearest1dVecOutFn,
         ),
         observed!(UPSAMPLE_NEAREST1D_VEC_OUT: UpsampleNearest1dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(UPSAMPLE_NEAREST1D_VEC_OUT: UpsampleNearest1dVecOutFn, input, output_size, scale_factors, out),
     ],
     upsample_nearest1d_vec_out_boxed,
 );
@@ -217,6 +221,7 @@ pub static UPSAMPLE_NEAREST2D: Operator<UpsampleNearest2dFn> = Operator::new(
             upsample_nearest2d_composite as UpsampleNearest2dFn,
         ),
         observed!(UPSAMPLE_NEAREST2D: UpsampleNearest2dFn, [self_], self_, output_size, scales_h, scales_w),
+        boxing!(UPSAMPLE_NEAREST2D: UpsampleNearest2dFn, self_, output_size, scales_h, scales_w),
     ],
     upsample_nearest2d_boxed,
 );
@@ -270,6 +275,7 @@ pub static UPSAMPLE_NEAREST2D_OUT: Operator<UpsampleNearest2dOutFn> = Operator::
             upsample_nearest2d_out_composite as UpsampleNearest2dOutFn,
         ),
         observed!(UPSAMPLE_NEAREST2D_OUT: UpsampleNearest2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
+        boxing!(UPSAMPLE_NEAREST2D_OUT: UpsampleNearest2dOutFn, self_, output_size, scales_h, scales_w, out),
     ],
     upsample_nearest2d_out_boxed,
 );
@@ -327,6 +333,7 @@ pub static UPSAMPLE_NEAREST2D_VEC: Operator<UpsampleNearest2dVecFn> = Operator::
             upsample_nearest2d_vec_composite as UpsampleNearest2dVecFn,
         ),
         observed!(UPSAMPLE_NEAREST2D_VEC: UpsampleNearest2dVecFn, [input], input, output_size, scale_factors),
+        boxing!(UPSAMPLE_NEAREST2D_VEC: UpsampleNearest2dVecFn, input, output_size, scale_factors),
     ],
     upsample_nearest2d_vec_boxed,
 );
@@ -373,6 +380,7 @@ pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Ope
             upsample_nearest2d_vec_out_composite as UpsampleNearest2dVecOutFn,
         ),
         observed!(UPSAMPLE_NEAREST2D_VEC_OUT: UpsampleNearest2dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(UPSAMPLE_NEAREST2D_VEC_OUT: UpsampleNearest2dVecOutFn, input, output_size, scale_factors, out),
     ],
     upsample_nearest2d_vec_out_boxed,
 );
@@ -427,6 +435,7 @@ pub static UPSAMPLE_NEAREST3D: Operator<UpsampleNearest3dFn> = Operator::new(
             upsample_nearest3d_composite as UpsampleNearest3dFn,
         ),
         observed!(UPSAMPLE_NEAREST3D: UpsampleNearest3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
+        boxing!(UPSAMPLE_NEAREST3D: UpsampleNearest3dFn, self_, output_size, scales_d, scales_h, scales_w),
     ],
     upsample_nearest3d_boxed,
 );
@@ -483,6 +492,7 @@ pub static UPSAMPLE_NEAREST3D_OUT: Operator<UpsampleNearest3dOutFn> = Operator::
             upsample_nearest3d_out_composite as UpsampleNearest3dOutFn,
         ),
         observed!(UPSAMPLE_NEAREST3D_OUT: UpsampleNearest3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
+        boxing!(UPSAMPLE_NEAREST3D_OUT: UpsampleNearest3dOutFn, self_, output_size, scales_d, scales_h, scales_w, out),
     ],
     upsample_nearest3d_out_boxed,
 );
@@ -543,6 +553,7 @@ pub static UPSAMPLE_NEAREST3D_VEC: Operator<UpsampleNearest3dVecFn> = Operator::
             upsample_nearest3d_vec_composite as UpsampleNearest3dVecFn,
         ),
         observed!(UPSAMPLE_NEAREST3D_VEC: UpsampleNearest3dVecFn, [input], input, output_size, scale_factors),
+        boxing!(UPSAMPLE_NEAREST3D_VEC: UpsampleNearest3dVecFn, input, output_size, scale_factors),
     ],
     upsample_nearest3d_vec_boxed,
 );
@@ -589,6 +600,7 @@ pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Ope
             upsample_nearest3d_vec_out_composite as UpsampleNearest3dVecOutFn,
         ),
         observed!(UPSAMPLE_NEAREST3D_VEC_OUT: UpsampleNearest3dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(UPSAMPLE_NEAREST3D_VEC_OUT: UpsampleNearest3dVecOutFn, input, output_size, scale_factors, out),
     ],
     upsample_nearest3d_vec_out_boxed,
 );
@@ -642,6 +654,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Oper
             _upsample_nearest_exact1d_composite as _UpsampleNearestExact1dFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT1D: _UpsampleNearestExact1dFn, [self_], self_, output_size, scales),
+        boxing!(_UPSAMPLE_NEAREST_EXACT1D: _UpsampleNearestExact1dFn, self_, output_size, scales),
     ],
     _upsample_nearest_exact1d_boxed,
 );
@@ -684,6 +697,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn>
             _upsample_nearest_exact1d_out_composite as _UpsampleNearestExact1dOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT1D_OUT: _UpsampleNearestExact1dOutFn, [self_, out], self_, output_size, scales, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT1D_OUT: _UpsampleNearestExact1dOutFn, self_, output_size, scales, out),
     ],
     _upsample_nearest_exact1d_out_boxed,
 );
@@ -738,6 +752,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn>
             _upsample_nearest_exact1d_vec_composite as _UpsampleNearestExact1dVecFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC: _UpsampleNearestExact1dVecFn, [input], input, output_size, scale_factors),
+        boxing!(_UPSAMPLE_NEAREST_EXACT1D_VEC: _UpsampleNearestExact1dVecFn, input, output_size, scale_factors),
     ],
     _upsample_nearest_exact1d_vec_boxed,
 );
@@ -788,6 +803,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVe
             _upsample_nearest_exact1d_vec_out_composite as _UpsampleNearestExact1dVecOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: _UpsampleNearestExact1dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: _UpsampleNearestExact1dVecOutFn, input, output_size, scale_factors, out),
     ],
     _upsample_nearest_exact1d_vec_out_boxed,
 );
@@ -842,6 +858,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Oper
             _upsample_nearest_exact2d_composite as _UpsampleNearestExact2dFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT2D: _UpsampleNearestExact2dFn, [self_], self_, output_size, scales_h, scales_w),
+        boxing!(_UPSAMPLE_NEAREST_EXACT2D: _UpsampleNearestExact2dFn, self_, output_size, scales_h, scales_w),
     ],
     _upsample_nearest_exact2d_boxed,
 );
@@ -895,6 +912,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn>
             _upsample_nearest_exact2d_out_composite as _UpsampleNearestExact2dOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT2D_OUT: _UpsampleNearestExact2dOutFn, [self_, out], self_, output_size, scales_h, scales_w, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT2D_OUT: _UpsampleNearestExact2dOutFn, self_, output_size, scales_h, scales_w, out),
     ],
     _upsample_nearest_exact2d_out_boxed,
 );
@@ -952,6 +970,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn>
             _upsample_nearest_exact2d_vec_composite as _UpsampleNearestExact2dVecFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC: _UpsampleNearestExact2dVecFn, [input], input, output_size, scale_factors),
+        boxing!(_UPSAMPLE_NEAREST_EXACT2D_VEC: _UpsampleNearestExact2dVecFn, input, output_size, scale_factors),
     ],
     _upsample_nearest_exact2d_vec_boxed,
 );
@@ -1002,6 +1021,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVe
             _upsample_nearest_exact2d_vec_out_composite as _UpsampleNearestExact2dVecOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: _UpsampleNearestExact2dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: _UpsampleNearestExact2dVecOutFn, input, output_size, scale_factors, out),
     ],
     _upsample_nearest_exact2d_vec_out_boxed,
 );
@@ -1056,6 +1076,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Oper
             _upsample_nearest_exact3d_composite as _UpsampleNearestExact3dFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT3D: _UpsampleNearestExact3dFn, [self_], self_, output_size, scales_d, scales_h, scales_w),
+        boxing!(_UPSAMPLE_NEAREST_EXACT3D: _UpsampleNearestExact3dFn, self_, output_size, scales_d, scales_h, scales_w),
     ],
     _upsample_nearest_exact3d_boxed,
 );
@@ -1112,6 +1133,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn>
             _upsample_nearest_exact3d_out_composite as _UpsampleNearestExact3dOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT3D_OUT: _UpsampleNearestExact3dOutFn, [self_, out], self_, output_size, scales_d, scales_h, scales_w, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT3D_OUT: _UpsampleNearestExact3dOutFn, self_, output_size, scales_d, scales_h, scales_w, out),
     ],
     _upsample_nearest_exact3d_out_boxed,
 );
@@ -1173,6 +1195,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn>
             _upsample_nearest_exact3d_vec_composite as _UpsampleNearestExact3dVecFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC: _UpsampleNearestExact3dVecFn, [input], input, output_size, scale_factors),
+        boxing!(_UPSAMPLE_NEAREST_EXACT3D_VEC: _UpsampleNearestExact3dVecFn, input, output_size, scale_factors),
     ],
     _upsample_nearest_exact3d_vec_boxed,
 );
@@ -1223,6 +1246,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVe
             _upsample_nearest_exact3d_vec_out_composite as _UpsampleNearestExact3dVecOutFn,
         ),
         observed!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: _UpsampleNearestExact3dVecOutFn, [input, out], input, output_size, scale_factors, out),
+        boxing!(_UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: _UpsampleNearestExact3dVecOutFn, input, output_size, scale_factors, out),
     ],
     _upsample_nearest_exact3d_vec_out_boxed,
 );
@@ -1276,6 +1300,7 @@ pub static UPSAMPLE_LINEAR1D: Operator<UpsampleLinear1dFn> = Operator::new(
             upsample_linear1d_composite as UpsampleLinear1dFn,
         ),
         observed!(UPSAMPLE_LINEAR1D: UpsampleLinear1dFn, [self_], self_, output_size, align_corners, scales),
+        boxing!(UPSAMPLE_LINEAR1D: UpsampleLinear1dFn, self_, output_size, align_corners, scales),
     ],
     upsample_linear1d_boxed,
 );
@@ -1324,6 +1349,7 @@ pub static UPSAMPLE_LINEAR1D_OUT: Operator<UpsampleLinear1dOutFn> = Operator::ne
             upsample_linear1d_out_composite as UpsampleLinear1dOutFn,
         ),
         observed!(UPSAMPLE_LINEAR1D_OUT: UpsampleLinear1dOutFn, [self_, out], self_, output_size, align_corners, scales, out),
+        boxing!(UPSAMPLE_LINEAR1D_OUT: UpsampleLinear1dOutFn, self_, output_size, align_corners, scales, out),
     ],
     upsample_linear1d_out_boxed,
 );
@@ -1381,6 +1407,7 @@ pub static UPSAMPLE_LINEAR1D_VEC: Operator<UpsampleLinear1dVecFn> = Operator::ne
             upsample_linear1d_vec_composite as UpsampleLinear1dVecFn,
         ),
         observed!(UPSAMPLE_LINEAR1D_VEC: UpsampleLinear1dVecFn, [input], input, output_size, align_corners, scale_factors),
+        boxing!(UPSAMPLE_LINEAR1D_VEC: UpsampleLinear1dVecFn, input, output_size, align_corners, scale_factors),
     ],
     upsample_linear1d_vec_boxed,
 );
@@ -1434,6 +1461,7 @@ pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Opera
             upsample_linear1d_vec_out_composite as UpsampleLinear1dVecOutFn,
         ),
         observed!(UPSAMPLE_LINEAR1D_VEC_OUT: UpsampleLinear1dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+        boxing!(UPSAMPLE_LINEAR1D_VEC_OUT: UpsampleLinear1dVecOutFn, input, output_size, align_corners, scale_factors, out),
     ],
     upsample_linear1d_vec_out_boxed,
 );
@@ -1491,6 +1519,7 @@ pub static UPSAMPLE_BILINEAR2D: Operator<UpsampleBilinear2dFn> = Operator::new(
             upsample_bilinear2d_composite as UpsampleBilinear2dFn,
         ),
         observed!(UPSAMPLE_BILINEAR2D: UpsampleBilinear2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
+        boxing!(UPSAMPLE_BILINEAR2D: UpsampleBilinear2dFn, self_, output_size, align_corners, scales_h, scales_w),
     ],
     upsample_bilinear2d_boxed,
 );
@@ -1547,6 +1576,7 @@ pub static UPSAMPLE_BILINEAR2D_OUT: Operator<UpsampleBilinear2dOutFn> = Operator
             upsample_bilinear2d_out_composite as UpsampleBilinear2dOutFn,
         ),
         observed!(UPSAMPLE_BILINEAR2D_OUT: UpsampleBilinear2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
+        boxing!(UPSAMPLE_BILINEAR2D_OUT: UpsampleBilinear2dOutFn, self_, output_size, align_corners, scales_h, scales_w, out),
     ],
     upsample_bilinear2d_out_boxed,
 );
@@ -1608,6 +1638,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC: Operator<UpsampleBilinear2dVecFn> = Operator
             upsample_bilinear2d_vec_composite as UpsampleBilinear2dVecFn,
         ),
         observed!(UPSAMPLE_BILINEAR2D_VEC: UpsampleBilinear2dVecFn, [input], input, output_size, align_corners, scale_factors),
+        boxing!(UPSAMPLE_BILINEAR2D_VEC: UpsampleBilinear2dVecFn, input, output_size, align_corners, scale_factors),
     ],
     upsample_bilinear2d_vec_boxed,
 );
@@ -1661,6 +1692,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = O
             upsample_bilinear2d_vec_out_composite as UpsampleBilinear2dVecOutFn,
         ),
         observed!(UPSAMPLE_BILINEAR2D_VEC_OUT: UpsampleBilinear2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+        boxing!(UPSAMPLE_BILINEAR2D_VEC_OUT: UpsampleBilinear2dVecOutFn, input, output_size, align_corners, scale_factors, out),
     ],
     upsample_bilinear2d_vec_out_boxed,
 );
@@ -1718,6 +1750,7 @@ pub static UPSAMPLE_TRILINEAR3D: Operator<UpsampleTrilinear3dFn> = Operator::new
             upsample_trilinear3d_composite as UpsampleTrilinear3dFn,
         ),
         observed!(UPSAMPLE_TRILINEAR3D: UpsampleTrilinear3dFn, [self_], self_, output_size, align_corners, scales_d, scales_h, scales_w),
+        boxing!(UPSAMPLE_TRILINEAR3D: UpsampleTrilinear3dFn, self_, output_size, align_corners, scales_d, scales_h, scales_w),
     ],
     upsample_trilinear3d_boxed,
 );
@@ -1777,6 +1810,7 @@ pub static UPSAMPLE_TRILINEAR3D_OUT: Operator<UpsampleTrilinear3dOutFn> = Operat
             upsample_trilinear3d_out_composite as UpsampleTrilinear3dOutFn,
         ),
         observed!(UPSAMPLE_TRILINEAR3D_OUT: UpsampleTrilinear3dOutFn, [self_, out], self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
+        boxing!(UPSAMPLE_TRILINEAR3D_OUT: UpsampleTrilinear3dOutFn, self_, output_size, align_corners, scales_d, scales_h, scales_w, out),
     ],
     upsample_trilinear3d_out_boxed,
 );
@@ -1847,6 +1881,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC: Operator<UpsampleTrilinear3dVecFn> = Operat
             upsample_trilinear3d_vec_composite as UpsampleTrilinear3dVecFn,
         ),
         observed!(UPSAMPLE_TRILINEAR3D_VEC: UpsampleTrilinear3dVecFn, [input], input, output_size, align_corners, scale_factors),
+        boxing!(UPSAMPLE_TRILINEAR3D_VEC: UpsampleTrilinear3dVecFn, input, output_size, align_corners, scale_factors),
     ],
     upsample_trilinear3d_vec_boxed,
 );
@@ -1900,6 +1935,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> =
             upsample_trilinear3d_vec_out_composite as UpsampleTrilinear3dVecOutFn,
         ),
         observed!(UPSAMPLE_TRILINEAR3D_VEC_OUT: UpsampleTrilinear3dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+        boxing!(UPSAMPLE_TRILINEAR3D_VEC_OUT: UpsampleTrilinear3dVecOutFn, input, output_size, align_corners, scale_factors, out),
     ],
     upsample_trilinear3d_vec_out_boxed,
 );
@@ -1958,6 +1994,7 @@ pub static UPSAMPLE_BICUBIC2D: Operator<UpsampleBicubic2dFn> = Operator::new(
             upsample_bicubic2d_composite as UpsampleBicubic2dFn,
         ),
         observed!(UPSAMPLE_BICUBIC2D: UpsampleBicubic2dFn, [self_], self_, output_size, align_corners, scales_h, scales_w),
+        boxing!(UPSAMPLE_BICUBIC2D: UpsampleBicubic2dFn, self_, output_size, align_corners, scales_h, scales_w),
     ],
     upsample_bicubic2d_boxed,
 );
@@ -2014,6 +2051,7 @@ pub static UPSAMPLE_BICUBIC2D_OUT: Operator<UpsampleBicubic2dOutFn> = Operator::
             upsample_bicubic2d_out_composite as UpsampleBicubic2dOutFn,
         ),
         observed!(UPSAMPLE_BICUBIC2D_OUT: UpsampleBicubic2dOutFn, [self_, out], self_, output_size, align_corners, scales_h, scales_w, out),
+        boxing!(UPSAMPLE_BICUBIC2D_OUT: UpsampleBicubic2dOutFn, self_, output_size, align_corners, scales_h, scales_w, out),
     ],
     upsample_bicubic2d_out_boxed,
 );
@@ -2074,6 +2112,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC: Operator<UpsampleBicubic2dVecFn> = Operator::
             upsample_bicubic2d_vec_composite as UpsampleBicubic2dVecFn,
         ),
         observed!(UPSAMPLE_BICUBIC2D_VEC: UpsampleBicubic2dVecFn, [input], input, output_size, align_corners, scale_factors),
+        boxing!(UPSAMPLE_BICUBIC2D_VEC: UpsampleBicubic2dVecFn, input, output_size, align_corners, scale_factors),
     ],
     upsample_bicubic2d_vec_boxed,
 );
@@ -2127,6 +2166,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Ope
             upsample_bicubic2d_vec_out_composite as UpsampleBicubic2dVecOutFn,
         ),
         observed!(UPSAMPLE_BICUBIC2D_VEC_OUT: UpsampleBicubic2dVecOutFn, [input, out], input, output_size, align_corners, scale_factors, out),
+        boxing!(UPSAMPLE_BICUBIC2D_VEC_OUT: UpsampleBicubic2dVecOutFn, input, output_size, align_corners, scale_factors, out),
     ],
     upsample_bicubic2d_vec_out_boxed,
 );

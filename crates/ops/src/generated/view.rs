@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::view`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static DETACH: Operator<DetachFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, detach_composite as DetachFn),
         observed!(DETACH: DetachFn, [self_], self_),
+        boxing!(DETACH: DetachFn, self_),
     ],
     detach_boxed,
 );
@@ -51,6 +52,7 @@ pub static EXPAND: Operator<ExpandFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, expand_composite as ExpandFn),
         observed!(EXPAND: ExpandFn, [self_], self_, size, implicit),
+        boxing!(EXPAND: ExpandFn, self_, size, implicit),
     ],
     expand_boxed,
 );
@@ -83,6 +85,7 @@ pub static PERMUTE: Operator<PermuteFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, permute_composite as PermuteFn),
         observed!(PERMUTE: PermuteFn, [self_], self_, dims),
+        boxing!(PERMUTE: PermuteFn, self_, dims),
     ],
     permute_boxed,
 );
@@ -115,6 +118,7 @@ pub static T: Operator<TFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, t_composite as TFn),
         observed!(T: TFn, [self_], self_),
+        boxing!(T: TFn, self_),
     ],
     t_boxed,
 );
@@ -147,6 +151,7 @@ pub static TRANSPOSE_INT: Operator<TransposeIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose_int_composite as TransposeIntFn),
         observed!(TRANSPOSE_INT: TransposeIntFn, [self_], self_, dim0, dim1),
+        boxing!(TRANSPOSE_INT: TransposeIntFn, self_, dim0, dim1),
     ],
     transpose_int_boxed,
 );
@@ -179,6 +184,7 @@ pub static VIEW: Operator<ViewFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, view_composite as ViewFn),
         observed!(VIEW: ViewFn, [self_], self_, size),
+        boxing!(VIEW: ViewFn, self_, size),
     ],
     view_boxed,
 );
@@ -211,6 +217,7 @@ pub static VIEW_DTYPE: Operator<ViewDtypeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, view_dtype_composite as ViewDtypeFn),
         observed!(VIEW_DTYPE: ViewDtypeFn, [self_], self_, dtype),
+        boxing!(VIEW_DTYPE: ViewDtypeFn, self_, dtype),
     ],
     view_dtype_boxed,
 );
@@ -243,6 +250,7 @@ pub static ALIAS: Operator<AliasFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, alias_composite as AliasFn),
         observed!(ALIAS: AliasFn, [self_], self_),
+        boxing!(ALIAS: AliasFn, self_),
     ],
     alias_boxed,
 );
@@ -276,6 +284,7 @@ pub static AS_STRIDED: Operator<AsStridedFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, as_strided_kernel as AsStridedFn),
         Kernel::new(DispatchKey::Meta, as_strided_kernel as AsStridedFn),
         observed!(AS_STRIDED: AsStridedFn, [self_], self_, size, stride, storage_offset),
+        boxing!(AS_STRIDED: AsStridedFn, self_, size, stride, storage_offset),
     ],
     as_strided_boxed,
 );
@@ -323,6 +332,7 @@ pub static RESHAPE: Operator<ReshapeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, reshape_composite as ReshapeFn),
         observed!(RESHAPE: ReshapeFn, [self_], self_, shape),
+        boxing!(RESHAPE: ReshapeFn, self_, shape),
     ],
     reshape_boxed,
 );
@@ -355,6 +365,7 @@ pub static SELECT_INT: Operator<SelectIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, select_int_composite as SelectIntFn),
         observed!(SELECT_INT: SelectIntFn, [self_], self_, dim, index),
+        boxing!(SELECT_INT: SelectIntFn, self_, dim, index),
     ],
     select_int_boxed,
 );
@@ -387,6 +398,7 @@ pub static SLICE_TENSOR: Operator<SliceTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_tensor_composite as SliceTensorFn),
         observed!(SLICE_TENSOR: SliceTensorFn, [self_], self_, dim, start, end, step),
+        boxing!(SLICE_TENSOR: SliceTensorFn, self_, dim, start, end, step),
     ],
     slice_tensor_boxed,
 );
@@ -439,6 +451,7 @@ pub static UNSQUEEZE: Operator<UnsqueezeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze_composite as UnsqueezeFn),
         observed!(UNSQUEEZE: UnsqueezeFn, [self_], self_, dim),
+        boxing!(UNSQUEEZE: UnsqueezeFn, self_, dim),
     ],
     unsqueeze_boxed,
 );
@@ -471,6 +484,7 @@ pub static SQUEEZE: Operator<SqueezeFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_composite as SqueezeFn),
         observed!(SQUEEZE: SqueezeFn, [self_], self_),
+        boxing!(SQUEEZE: SqueezeFn, self_),
     ],
     squeeze_boxed,
 );
@@ -503,6 +517,7 @@ pub static SQUEEZE_DIM: Operator<SqueezeDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dim_composite as SqueezeDimFn),
         observed!(SQUEEZE_DIM: SqueezeDimFn, [self_], self_, dim),
+        boxing!(SQUEEZE_DIM: SqueezeDimFn, self_, dim),
     ],
     squeeze_dim_boxed,
 );
@@ -535,6 +550,7 @@ pub static SQUEEZE_DIMS: Operator<SqueezeDimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze_dims_composite as SqueezeDimsFn),
         observed!(SQUEEZE_DIMS: SqueezeDimsFn, [self_], self_, dim),
+        boxing!(SQUEEZE_DIMS: SqueezeDimsFn, self_, dim),
     ],
     squeeze_dims_boxed,
 );
@@ -567,6 +583,7 @@ pub static DIAGONAL: Operator<DiagonalFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_composite as DiagonalFn),
         observed!(DIAGONAL: DiagonalFn, [self_], self_, offset, dim1, dim2),
+        boxing!(DIAGONAL: DiagonalFn, self_, offset, dim1, dim2),
     ],
     diagonal_boxed,
 );
@@ -607,6 +624,7 @@ pub static UNFOLD: Operator<UnfoldFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, unfold_kernel as UnfoldFn),
         Kernel::new(DispatchKey::Meta, unfold_kernel as UnfoldFn),
         observed!(UNFOLD: UnfoldFn, [self_], self_, dimension, size, step),
+        boxing!(UNFOLD: UnfoldFn, self_, dimension, size, step),
     ],
     unfold_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::view_backward`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::copy_to_out;
@@ -20,6 +20,7 @@ pub static SELECT_BACKWARD: Operator<SelectBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, select_backward_composite as SelectBackwardFn),
         observed!(SELECT_BACKWARD: SelectBackwardFn, [grad_output], grad_output, input_sizes, dim, index),
+        boxing!(SELECT_BACKWARD: SelectBackwardFn, grad_output, input_sizes, dim, index),
     ],
     select_backward_boxed,
 );
@@ -59,6 +60,7 @@ pub static SLICE_BACKWARD: Operator<SliceBackwardFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_backward_composite as SliceBackwardFn),
         observed!(SLICE_BACKWARD: SliceBackwardFn, [grad_output], grad_output, input_sizes, dim, start, end, step),
+        boxing!(SLICE_BACKWARD: SliceBackwardFn, grad_output, input_sizes, dim, start, end, step),
     ],
     slice_backward_boxed,
 );
@@ -117,6 +119,7 @@ pub static DIAGONAL_BACKWARD: Operator<DiagonalBackwardFn> = Operator::new(
             diagonal_backward_composite as DiagonalBackwardFn,
         ),
         observed!(DIAGONAL_BACKWARD: DiagonalBackwardFn, [grad_output], grad_output, input_sizes, offset, dim1, dim2),
+        boxing!(DIAGONAL_BACKWARD: DiagonalBackwardFn, grad_output, input_sizes, offset, dim1, dim2),
     ],
     diagonal_backward_boxed,
 );
@@ -170,6 +173,7 @@ pub static UNFOLD_BACKWARD: Operator<UnfoldBackwardFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, unfold_backward_kernel as UnfoldBackwardFn),
         Kernel::new(DispatchKey::Meta, unfold_backward_kernel as UnfoldBackwardFn),
         observed!(UNFOLD_BACKWARD: UnfoldBackwardFn, [grad_in], grad_in, input_sizes, dim, size, step),
+        boxing!(UNFOLD_BACKWARD: UnfoldBackwardFn, grad_in, input_sizes, dim, size, step),
     ],
     unfold_backward_boxed,
 );
@@ -225,6 +229,7 @@ pub static SELECT_SCATTER: Operator<SelectScatterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, select_scatter_composite as SelectScatterFn),
         observed!(SELECT_SCATTER: SelectScatterFn, [self_, src], self_, src, dim, index),
+        boxing!(SELECT_SCATTER: SelectScatterFn, self_, src, dim, index),
     ],
     select_scatter_boxed,
 );
@@ -267,6 +272,7 @@ pub static SELECT_SCATTER_OUT: Operator<SelectScatterOutFn> = Operator::new(
             select_scatter_out_composite as SelectScatterOutFn,
         ),
         observed!(SELECT_SCATTER_OUT: SelectScatterOutFn, [self_, src, out], self_, src, dim, index, out),
+        boxing!(SELECT_SCATTER_OUT: SelectScatterOutFn, self_, src, dim, index, out),
     ],
     select_scatter_out_boxed,
 );
@@ -315,6 +321,7 @@ pub static SLICE_SCATTER: Operator<SliceScatterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_composite as SliceScatterFn),
         observed!(SLICE_SCATTER: SliceScatterFn, [self_, src], self_, src, dim, start, end, step),
+        boxing!(SLICE_SCATTER: SliceScatterFn, self_, src, dim, start, end, step),
     ],
     slice_scatter_boxed,
 );
@@ -371,6 +378,7 @@ pub static SLICE_SCATTER_OUT: Operator<SliceScatterOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, slice_scatter_out_composite as SliceScatterOutFn),
         observed!(SLICE_SCATTER_OUT: SliceScatterOutFn, [self_, src, out], self_, src, dim, start, end, step, out),
+        boxing!(SLICE_SCATTER_OUT: SliceScatterOutFn, self_, src, dim, start, end, step, out),
     ],
     slice_scatter_out_boxed,
 );
@@ -430,6 +438,7 @@ pub static DIAGONAL_SCATTER: Operator<DiagonalScatterFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, diagonal_scatter_composite as DiagonalScatterFn),
         observed!(DIAGONAL_SCATTER: DiagonalScatterFn, [self_, src], self_, src, offset, dim1, dim2),
+        boxing!(DIAGONAL_SCATTER: DiagonalScatterFn, self_, src, offset, dim1, dim2),
     ],
     diagonal_scatter_boxed,
 );
@@ -479,6 +488,7 @@ pub static DIAGONAL_SCATTER_OUT: Operator<DiagonalScatterOutFn> = Operator::new(
             diagonal_scatter_out_composite as DiagonalScatterOutFn,
         ),
         observed!(DIAGONAL_SCATTER_OUT: DiagonalScatterOutFn, [self_, src, out], self_, src, offset, dim1, dim2, out),
+        boxing!(DIAGONAL_SCATTER_OUT: DiagonalScatterOutFn, self_, src, offset, dim1, dim2, out),
     ],
     diagonal_scatter_out_boxed,
 );
@@ -535,6 +545,7 @@ pub static DIAG_EMBED: Operator<DiagEmbedFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_composite as DiagEmbedFn),
         observed!(DIAG_EMBED: DiagEmbedFn, [self_], self_, offset, dim1, dim2),
+        boxing!(DIAG_EMBED: DiagEmbedFn, self_, offset, dim1, dim2),
     ],
     diag_embed_boxed,
 );
@@ -574,6 +585,7 @@ pub static DIAG_EMBED_OUT: Operator<DiagEmbedOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, diag_embed_out_composite as DiagEmbedOutFn),
         observed!(DIAG_EMBED_OUT: DiagEmbedOutFn, [self_, out], self_, offset, dim1, dim2, out),
+        boxing!(DIAG_EMBED_OUT: DiagEmbedOutFn, self_, offset, dim1, dim2, out),
     ],
     diag_embed_out_boxed,
 );

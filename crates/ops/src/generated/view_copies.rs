@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::view_copies`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::structured::{copy_each_to_out, copy_to_out};
 use crate::{Tensor, native};
@@ -19,6 +19,7 @@ pub static ALIAS_COPY: Operator<AliasCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_composite as AliasCopyFn),
         observed!(ALIAS_COPY: AliasCopyFn, [self_], self_),
+        boxing!(ALIAS_COPY: AliasCopyFn, self_),
     ],
     alias_copy_boxed,
 );
@@ -51,6 +52,7 @@ pub static ALIAS_COPY_OUT: Operator<AliasCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, alias_copy_out_composite as AliasCopyOutFn),
         observed!(ALIAS_COPY_OUT: AliasCopyOutFn, [self_, out], self_, out),
+        boxing!(ALIAS_COPY_OUT: AliasCopyOutFn, self_, out),
     ],
     alias_copy_out_boxed,
 );
@@ -84,6 +86,7 @@ pub static AS_STRIDED_COPY: Operator<AsStridedCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, as_strided_copy_composite as AsStridedCopyFn),
         observed!(AS_STRIDED_COPY: AsStridedCopyFn, [self_], self_, size, stride, storage_offset),
+        boxing!(AS_STRIDED_COPY: AsStridedCopyFn, self_, size, stride, storage_offset),
     ],
     as_strided_copy_boxed,
 );
@@ -131,6 +134,7 @@ pub static AS_STRIDED_COPY_OUT: Operator<AsStridedCopyOutFn> = Operator::new(
             as_strided_copy_out_composite as AsStridedCopyOutFn,
         ),
         observed!(AS_STRIDED_COPY_OUT: AsStridedCopyOutFn, [self_, out], self_, size, stride, storage_offset, out),
+        boxing!(AS_STRIDED_COPY_OUT: AsStridedCopyOutFn, self_, size, stride, storage_offset, out),
     ],
     as_strided_copy_out_boxed,
 );
@@ -184,6 +188,7 @@ pub static DETACH_COPY: Operator<DetachCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_composite as DetachCopyFn),
         observed!(DETACH_COPY: DetachCopyFn, [self_], self_),
+        boxing!(DETACH_COPY: DetachCopyFn, self_),
     ],
     detach_copy_boxed,
 );
@@ -216,6 +221,7 @@ pub static DETACH_COPY_OUT: Operator<DetachCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, detach_copy_out_composite as DetachCopyOutFn),
         observed!(DETACH_COPY_OUT: DetachCopyOutFn, [self_, out], self_, out),
+        boxing!(DETACH_COPY_OUT: DetachCopyOutFn, self_, out),
     ],
     detach_copy_out_boxed,
 );
@@ -249,6 +255,7 @@ pub static DIAGONAL_COPY: Operator<DiagonalCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_composite as DiagonalCopyFn),
         observed!(DIAGONAL_COPY: DiagonalCopyFn, [self_], self_, offset, dim1, dim2),
+        boxing!(DIAGONAL_COPY: DiagonalCopyFn, self_, offset, dim1, dim2),
     ],
     diagonal_copy_boxed,
 );
@@ -288,6 +295,7 @@ pub static DIAGONAL_COPY_OUT: Operator<DiagonalCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, diagonal_copy_out_composite as DiagonalCopyOutFn),
         observed!(DIAGONAL_COPY_OUT: DiagonalCopyOutFn, [self_, out], self_, offset, dim1, dim2, out),
+        boxing!(DIAGONAL_COPY_OUT: DiagonalCopyOutFn, self_, offset, dim1, dim2, out),
     ],
     diagonal_copy_out_boxed,
 );
@@ -335,6 +343,7 @@ pub static EXPAND_COPY: Operator<ExpandCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_composite as ExpandCopyFn),
         observed!(EXPAND_COPY: ExpandCopyFn, [self_], self_, size, implicit),
+        boxing!(EXPAND_COPY: ExpandCopyFn, self_, size, implicit),
     ],
     expand_copy_boxed,
 );
@@ -372,6 +381,7 @@ pub static EXPAND_COPY_OUT: Operator<ExpandCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, expand_copy_out_composite as ExpandCopyOutFn),
         observed!(EXPAND_COPY_OUT: ExpandCopyOutFn, [self_, out], self_, size, implicit, out),
+        boxing!(EXPAND_COPY_OUT: ExpandCopyOutFn, self_, size, implicit, out),
     ],
     expand_copy_out_boxed,
 );
@@ -412,6 +422,7 @@ pub static NARROW_COPY: Operator<NarrowCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_composite as NarrowCopyFn),
         observed!(NARROW_COPY: NarrowCopyFn, [self_], self_, dim, start, length),
+        boxing!(NARROW_COPY: NarrowCopyFn, self_, dim, start, length),
     ],
     narrow_copy_boxed,
 );
@@ -451,6 +462,7 @@ pub static NARROW_COPY_OUT: Operator<NarrowCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, narrow_copy_out_composite as NarrowCopyOutFn),
         observed!(NARROW_COPY_OUT: NarrowCopyOutFn, [self_, out], self_, dim, start, length, out),
+        boxing!(NARROW_COPY_OUT: NarrowCopyOutFn, self_, dim, start, length, out),
     ],
     narrow_copy_out_boxed,
 );
@@ -498,6 +510,7 @@ pub static PERMUTE_COPY: Operator<PermuteCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_composite as PermuteCopyFn),
         observed!(PERMUTE_COPY: PermuteCopyFn, [self_], self_, dims),
+        boxing!(PERMUTE_COPY: PermuteCopyFn, self_, dims),
     ],
     permute_copy_boxed,
 );
@@ -530,6 +543,7 @@ pub static PERMUTE_COPY_OUT: Operator<PermuteCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, permute_copy_out_composite as PermuteCopyOutFn),
         observed!(PERMUTE_COPY_OUT: PermuteCopyOutFn, [self_, out], self_, dims, out),
+        boxing!(PERMUTE_COPY_OUT: PermuteCopyOutFn, self_, dims, out),
     ],
     permute_copy_out_boxed,
 );
@@ -568,6 +582,7 @@ pub static SELECT_COPY_INT: Operator<SelectCopyIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, select_copy_int_composite as SelectCopyIntFn),
         observed!(SELECT_COPY_INT: SelectCopyIntFn, [self_], self_, dim, index),
+        boxing!(SELECT_COPY_INT: SelectCopyIntFn, self_, dim, index),
     ],
     select_copy_int_boxed,
 );
@@ -603,6 +618,7 @@ pub static SELECT_COPY_INT_OUT: Operator<SelectCopyIntOutFn> = Operator::new(
             select_copy_int_out_composite as SelectCopyIntOutFn,
         ),
         observed!(SELECT_COPY_INT_OUT: SelectCopyIntOutFn, [self_, out], self_, dim, index, out),
+        boxing!(SELECT_COPY_INT_OUT: SelectCopyIntOutFn, self_, dim, index, out),
     ],
     select_copy_int_out_boxed,
 );
@@ -644,6 +660,7 @@ pub static SLICE_COPY_TENSOR: Operator<SliceCopyTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, slice_copy_tensor_composite as SliceCopyTensorFn),
         observed!(SLICE_COPY_TENSOR: SliceCopyTensorFn, [self_], self_, dim, start, end, step),
+        boxing!(SLICE_COPY_TENSOR: SliceCopyTensorFn, self_, dim, start, end, step),
     ],
     slice_copy_tensor_boxed,
 );
@@ -700,6 +717,7 @@ pub static SLICE_COPY_TENSOR_OUT: Operator<SliceCopyTensorOutFn> = Operator::new
             slice_copy_tensor_out_composite as SliceCopyTensorOutFn,
         ),
         observed!(SLICE_COPY_TENSOR_OUT: SliceCopyTensorOutFn, [self_, out], self_, dim, start, end, step, out),
+        boxing!(SLICE_COPY_TENSOR_OUT: SliceCopyTensorOutFn, self_, dim, start, end, step, out),
     ],
     slice_copy_tensor_out_boxed,
 );
@@ -756,6 +774,7 @@ pub static SQUEEZE_COPY: Operator<SqueezeCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_composite as SqueezeCopyFn),
         observed!(SQUEEZE_COPY: SqueezeCopyFn, [self_], self_),
+        boxing!(SQUEEZE_COPY: SqueezeCopyFn, self_),
     ],
     squeeze_copy_boxed,
 );
@@ -788,6 +807,7 @@ pub static SQUEEZE_COPY_OUT: Operator<SqueezeCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_out_composite as SqueezeCopyOutFn),
         observed!(SQUEEZE_COPY_OUT: SqueezeCopyOutFn, [self_, out], self_, out),
+        boxing!(SQUEEZE_COPY_OUT: SqueezeCopyOutFn, self_, out),
     ],
     squeeze_copy_out_boxed,
 );
@@ -821,6 +841,7 @@ pub static SQUEEZE_COPY_DIM: Operator<SqueezeCopyDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dim_composite as SqueezeCopyDimFn),
         observed!(SQUEEZE_COPY_DIM: SqueezeCopyDimFn, [self_], self_, dim),
+        boxing!(SQUEEZE_COPY_DIM: SqueezeCopyDimFn, self_, dim),
     ],
     squeeze_copy_dim_boxed,
 );
@@ -856,6 +877,7 @@ pub static SQUEEZE_COPY_DIM_OUT: Operator<SqueezeCopyDimOutFn> = Operator::new(
             squeeze_copy_dim_out_composite as SqueezeCopyDimOutFn,
         ),
         observed!(SQUEEZE_COPY_DIM_OUT: SqueezeCopyDimOutFn, [self_, out], self_, dim, out),
+        boxing!(SQUEEZE_COPY_DIM_OUT: SqueezeCopyDimOutFn, self_, dim, out),
     ],
     squeeze_copy_dim_out_boxed,
 );
@@ -895,6 +917,7 @@ pub static SQUEEZE_COPY_DIMS: Operator<SqueezeCopyDimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, squeeze_copy_dims_composite as SqueezeCopyDimsFn),
         observed!(SQUEEZE_COPY_DIMS: SqueezeCopyDimsFn, [self_], self_, dim),
+        boxing!(SQUEEZE_COPY_DIMS: SqueezeCopyDimsFn, self_, dim),
     ],
     squeeze_copy_dims_boxed,
 );
@@ -930,6 +953,7 @@ pub static SQUEEZE_COPY_DIMS_OUT: Operator<SqueezeCopyDimsOutFn> = Operator::new
             squeeze_copy_dims_out_composite as SqueezeCopyDimsOutFn,
         ),
         observed!(SQUEEZE_COPY_DIMS_OUT: SqueezeCopyDimsOutFn, [self_, out], self_, dim, out),
+        boxing!(SQUEEZE_COPY_DIMS_OUT: SqueezeCopyDimsOutFn, self_, dim, out),
     ],
     squeeze_copy_dims_out_boxed,
 );
@@ -969,6 +993,7 @@ pub static T_COPY: Operator<TCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_composite as TCopyFn),
         observed!(T_COPY: TCopyFn, [self_], self_),
+        boxing!(T_COPY: TCopyFn, self_),
     ],
     t_copy_boxed,
 );
@@ -1001,6 +1026,7 @@ pub static T_COPY_OUT: Operator<TCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, t_copy_out_composite as TCopyOutFn),
         observed!(T_COPY_OUT: TCopyOutFn, [self_, out], self_, out),
+        boxing!(T_COPY_OUT: TCopyOutFn, self_, out),
     ],
     t_copy_out_boxed,
 );
@@ -1037,6 +1063,7 @@ pub static TRANSPOSE_COPY_INT: Operator<TransposeCopyIntFn> = Operator::new(
             transpose_copy_int_composite as TransposeCopyIntFn,
         ),
         observed!(TRANSPOSE_COPY_INT: TransposeCopyIntFn, [self_], self_, dim0, dim1),
+        boxing!(TRANSPOSE_COPY_INT: TransposeCopyIntFn, self_, dim0, dim1),
     ],
     transpose_copy_int_boxed,
 );
@@ -1077,6 +1104,7 @@ pub static TRANSPOSE_COPY_INT_OUT: Operator<TransposeCopyIntOutFn> = Operator::n
             transpose_copy_int_out_composite as TransposeCopyIntOutFn,
         ),
         observed!(TRANSPOSE_COPY_INT_OUT: TransposeCopyIntOutFn, [self_, out], self_, dim0, dim1, out),
+        boxing!(TRANSPOSE_COPY_INT_OUT: TransposeCopyIntOutFn, self_, dim0, dim1, out),
     ],
     transpose_copy_int_out_boxed,
 );
@@ -1117,6 +1145,7 @@ pub static UNFOLD_COPY: Operator<UnfoldCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_composite as UnfoldCopyFn),
         observed!(UNFOLD_COPY: UnfoldCopyFn, [self_], self_, dimension, size, step),
+        boxing!(UNFOLD_COPY: UnfoldCopyFn, self_, dimension, size, step),
     ],
     unfold_copy_boxed,
 );
@@ -1156,6 +1185,7 @@ pub static UNFOLD_COPY_OUT: Operator<UnfoldCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unfold_copy_out_composite as UnfoldCopyOutFn),
         observed!(UNFOLD_COPY_OUT: UnfoldCopyOutFn, [self_, out], self_, dimension, size, step, out),
+        boxing!(UNFOLD_COPY_OUT: UnfoldCopyOutFn, self_, dimension, size, step, out),
     ],
     unfold_copy_out_boxed,
 );
@@ -1203,6 +1233,7 @@ pub static UNSQUEEZE_COPY: Operator<UnsqueezeCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unsqueeze_copy_composite as UnsqueezeCopyFn),
         observed!(UNSQUEEZE_COPY: UnsqueezeCopyFn, [self_], self_, dim),
+        boxing!(UNSQUEEZE_COPY: UnsqueezeCopyFn, self_, dim),
     ],
     unsqueeze_copy_boxed,
 );
@@ -1238,6 +1269,7 @@ pub static UNSQUEEZE_COPY_OUT: Operator<UnsqueezeCopyOutFn> = Operator::new(
             unsqueeze_copy_out_composite as UnsqueezeCopyOutFn,
         ),
         observed!(UNSQUEEZE_COPY_OUT: UnsqueezeCopyOutFn, [self_, out], self_, dim, out),
+        boxing!(UNSQUEEZE_COPY_OUT: UnsqueezeCopyOutFn, self_, dim, out),
     ],
     unsqueeze_copy_out_boxed,
 );
@@ -1272,6 +1304,7 @@ pub static VIEW_COPY: Operator<ViewCopyFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_composite as ViewCopyFn),
         observed!(VIEW_COPY: ViewCopyFn, [self_], self_, size),
+        boxing!(VIEW_COPY: ViewCopyFn, self_, size),
     ],
     view_copy_boxed,
 );
@@ -1304,6 +1337,7 @@ pub static VIEW_COPY_OUT: Operator<ViewCopyOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, view_copy_out_composite as ViewCopyOutFn),
         observed!(VIEW_COPY_OUT: ViewCopyOutFn, [self_, out], self_, size, out),
+        boxing!(VIEW_COPY_OUT: ViewCopyOutFn, self_, size, out),
     ],
     view_copy_out_boxed,
 );
@@ -1337,6 +1371,7 @@ pub static SPLIT_COPY_TENSOR: Operator<SplitCopyTensorFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, split_copy_tensor_composite as SplitCopyTensorFn),
         observed!(SPLIT_COPY_TENSOR: SplitCopyTensorFn, [self_], self_, split_size, dim),
+        boxing!(SPLIT_COPY_TENSOR: SplitCopyTensorFn, self_, split_size, dim),
     ],
     split_copy_tensor_boxed,
 );
@@ -1377,6 +1412,7 @@ pub static SPLIT_COPY_TENSOR_OUT: Operator<SplitCopyTensorOutFn> = Operator::new
             split_copy_tensor_out_composite as SplitCopyTensorOutFn,
         ),
         observed!(SPLIT_COPY_TENSOR_OUT: SplitCopyTensorOutFn, [self_, out], self_, split_size, dim, out),
+        boxing!(SPLIT_COPY_TENSOR_OUT: SplitCopyTensorOutFn, self_, split_size, dim, out),
     ],
     split_copy_tensor_out_boxed,
 );
@@ -1420,6 +1456,7 @@ pub static SPLIT_WITH_SIZES_COPY: Operator<SplitWithSizesCopyFn> = Operator::new
             split_with_sizes_copy_composite as SplitWithSizesCopyFn,
         ),
         observed!(SPLIT_WITH_SIZES_COPY: SplitWithSizesCopyFn, [self_], self_, split_sizes, dim),
+        boxing!(SPLIT_WITH_SIZES_COPY: SplitWithSizesCopyFn, self_, split_sizes, dim),
     ],
     split_with_sizes_copy_boxed,
 );
@@ -1461,6 +1498,7 @@ pub static SPLIT_WITH_SIZES_COPY_OUT: Operator<SplitWithSizesCopyOutFn> = Operat
             split_with_sizes_copy_out_composite as SplitWithSizesCopyOutFn,
         ),
         observed!(SPLIT_WITH_SIZES_COPY_OUT: SplitWithSizesCopyOutFn, [self_, out], self_, split_sizes, dim, out),
+        boxing!(SPLIT_WITH_SIZES_COPY_OUT: SplitWithSizesCopyOutFn, self_, split_sizes, dim, out),
     ],
     split_with_sizes_copy_out_boxed,
 );
@@ -1506,6 +1544,7 @@ pub static UNBIND_COPY_INT: Operator<UnbindCopyIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_copy_int_composite as UnbindCopyIntFn),
         observed!(UNBIND_COPY_INT: UnbindCopyIntFn, [self_], self_, dim),
+        boxing!(UNBIND_COPY_INT: UnbindCopyIntFn, self_, dim),
     ],
     unbind_copy_int_boxed,
 );
@@ -1541,6 +1580,7 @@ pub static UNBIND_COPY_INT_OUT: Operator<UnbindCopyIntOutFn> = Operator::new(
             unbind_copy_int_out_composite as UnbindCopyIntOutFn,
         ),
         observed!(UNBIND_COPY_INT_OUT: UnbindCopyIntOutFn, [self_, out], self_, dim, out),
+        boxing!(UNBIND_COPY_INT_OUT: UnbindCopyIntOutFn, self_, dim, out),
     ],
     unbind_copy_int_out_boxed,
 );
@@ -1584,6 +1624,7 @@ pub static AS_STRIDED_SCATTER: Operator<AsStridedScatterFn> = Operator::new(
             as_strided_scatter_composite as AsStridedScatterFn,
         ),
         observed!(AS_STRIDED_SCATTER: AsStridedScatterFn, [self_, src], self_, src, size, stride, storage_offset),
+        boxing!(AS_STRIDED_SCATTER: AsStridedScatterFn, self_, src, size, stride, storage_offset),
     ],
     as_strided_scatter_boxed,
 );
@@ -1640,6 +1681,7 @@ pub static AS_STRIDED_SCATTER_OUT: Operator<AsStridedScatterOutFn> = Operator::n
             as_strided_scatter_out_composite as AsStridedScatterOutFn,
         ),
         observed!(AS_STRIDED_SCATTER_OUT: AsStridedScatterOutFn, [self_, src, out], self_, src, size, stride, storage_offset, out),
+        boxing!(AS_STRIDED_SCATTER_OUT: AsStridedScatterOutFn, self_, src, size, stride, storage_offset, out),
     ],
     as_strided_scatter_out_boxed,
 );

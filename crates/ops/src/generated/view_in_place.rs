@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::view_in_place`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::{Tensor, native};
 use flambeau_core::{MemoryFormat, Result};
@@ -18,6 +18,7 @@ pub static SQUEEZE_: Operator<SqueezeInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__composite as SqueezeInPlaceFn),
         observed!(SQUEEZE_: SqueezeInPlaceFn, [self_], self_),
+        boxing!(SQUEEZE_: SqueezeInPlaceFn, self_),
     ],
     squeeze__boxed,
 );
@@ -50,6 +51,7 @@ pub static SQUEEZE__DIM: Operator<SqueezeInPlaceDimFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dim_composite as SqueezeInPlaceDimFn),
         observed!(SQUEEZE__DIM: SqueezeInPlaceDimFn, [self_], self_, dim),
+        boxing!(SQUEEZE__DIM: SqueezeInPlaceDimFn, self_, dim),
     ],
     squeeze__dim_boxed,
 );
@@ -82,6 +84,7 @@ pub static SQUEEZE__DIMS: Operator<SqueezeInPlaceDimsFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, squeeze__dims_composite as SqueezeInPlaceDimsFn),
         observed!(SQUEEZE__DIMS: SqueezeInPlaceDimsFn, [self_], self_, dim),
+        boxing!(SQUEEZE__DIMS: SqueezeInPlaceDimsFn, self_, dim),
     ],
     squeeze__dims_boxed,
 );
@@ -114,6 +117,7 @@ pub static UNSQUEEZE_: Operator<UnsqueezeInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, unsqueeze__composite as UnsqueezeInPlaceFn),
         observed!(UNSQUEEZE_: UnsqueezeInPlaceFn, [self_], self_, dim),
+        boxing!(UNSQUEEZE_: UnsqueezeInPlaceFn, self_, dim),
     ],
     unsqueeze__boxed,
 );
@@ -146,6 +150,7 @@ pub static T_: Operator<TInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, t__composite as TInPlaceFn),
         observed!(T_: TInPlaceFn, [self_], self_),
+        boxing!(T_: TInPlaceFn, self_),
     ],
     t__boxed,
 );
@@ -178,6 +183,7 @@ pub static TRANSPOSE_: Operator<TransposeInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, transpose__composite as TransposeInPlaceFn),
         observed!(TRANSPOSE_: TransposeInPlaceFn, [self_], self_, dim0, dim1),
+        boxing!(TRANSPOSE_: TransposeInPlaceFn, self_, dim0, dim1),
     ],
     transpose__boxed,
 );
@@ -210,6 +216,7 @@ pub static AS_STRIDED_: Operator<AsStridedInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, as_strided__composite as AsStridedInPlaceFn),
         observed!(AS_STRIDED_: AsStridedInPlaceFn, [self_], self_, size, stride, storage_offset),
+        boxing!(AS_STRIDED_: AsStridedInPlaceFn, self_, size, stride, storage_offset),
     ],
     as_strided__boxed,
 );
@@ -250,6 +257,7 @@ pub static RESIZE_: Operator<ResizeInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, resize__kernel as ResizeInPlaceFn),
         Kernel::new(DispatchKey::Meta, resize__kernel as ResizeInPlaceFn),
         observed!(RESIZE_: ResizeInPlaceFn, [self_], self_, size, memory_format),
+        boxing!(RESIZE_: ResizeInPlaceFn, self_, size, memory_format),
     ],
     resize__boxed,
 );
@@ -288,6 +296,7 @@ pub static RESIZE_AS_: Operator<ResizeAsInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, resize_as__composite as ResizeAsInPlaceFn),
         observed!(RESIZE_AS_: ResizeAsInPlaceFn, [self_, the_template], self_, the_template, memory_format),
+        boxing!(RESIZE_AS_: ResizeAsInPlaceFn, self_, the_template, memory_format),
     ],
     resize_as__boxed,
 );

@@ -132,16 +132,13 @@ unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count:
 /// Whether every element of a bool tensor on the CPU is true; of none, too.
 ///
 /// # Errors
-/// `Dtype` for other types, `NotImplemented` where there are no elements to look at, `Busy` where they may not be read.
+/// `Dtype` for other types, `Device` where there are no elements to look at, `Busy` where they may not be read.
 pub fn all_true(tensor: &Tensor) -> Result<bool> {
     ensure!(tensor.dtype() == ScalarType::Bool, Dtype, "expected a bool tensor but got {}", tensor.dtype());
-    ensure!(
-        tensor.device().is_cpu(),
-        NotImplemented,
-        "expected elements on the CPU but got {}",
-        tensor.device()
-    );
-    let dense = crate::ops::clone(tensor, Some(MemoryFormat::Contiguous))?;
+    let dense = match tensor.device().is_cpu() {
+        true => crate::ops::clone(tensor, Some(MemoryFormat::Contiguous))?,
+        false => tensor.on_host()?,
+    };
     let count = dense.numel() as usize;
     with_guards("all", &[&dense], &[], |guarded| {
         if count == 0 {

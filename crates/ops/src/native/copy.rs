@@ -1,18 +1,27 @@
 //! Copies: into other memory, another order, another type.
 
 use super::factory::dense_strides;
+use crate::host_copies::HostCopies;
 use crate::loops::{self, NumberFormula};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Number;
 use crate::{Tensor, ops};
-use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType, ensure, shape};
+use flambeau_core::{Device, Layout, MemoryFormat, Result, Scalar, ScalarType, Storage, ensure, shape};
 
 /// Writes `src`, broadcast and converted, into `self_`.
 pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
     if self_.is_same(src) {
         return Ok(());
     }
+    ensure_broadcasts(self_, src)?;
+    let mut iter = TensorIterator::in_place("copy_", self_);
+    iter.add_input(src);
+    iter.build(Config::COPY)?;
+    if iter.is_meta() { Ok(()) } else { loops::copy_kernel(&iter) }
+}
+
+fn ensure_broadcasts(self_: &Tensor, src: &Tensor) -> Result<()> {
     ensure!(
         shape::expand_strides(src.sizes(), src.strides(), self_.sizes()).is_ok(),
         Shape,
@@ -20,10 +29,31 @@ pub fn copy_(self_: &Tensor, src: &Tensor, _non_blocking: bool) -> Result<()> {
         self_.sizes(),
         src.sizes()
     );
-    let mut iter = TensorIterator::in_place("copy_", self_);
-    iter.add_input(src);
-    iter.build(Config::COPY)?;
-    if iter.is_meta() { Ok(()) } else { loops::copy_kernel(&iter) }
+    Ok(())
+}
+
+/// The same where one of the two is on another device than the host, which has no kernel of its own: bytes where they lie alike, else
+/// by way of the host.
+pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
+    if self_.is_same(src) {
+        return Ok(());
+    }
+    ensure_broadcasts(self_, src)?;
+    let lie_alike = self_.dtype() == src.dtype()
+        && self_.sizes() == src.sizes()
+        && self_.is_contiguous()
+        && src.is_contiguous()
+        && !Storage::ptr_eq(self_.storage(), src.storage());
+    if lie_alike {
+        let start = |t: &Tensor| t.storage_offset() as usize * t.dtype().size();
+        let nbytes = src.numel() as usize * src.dtype().size();
+        return Storage::copy_range((src.storage(), start(src)), (self_.storage(), start(self_)), nbytes)
+            .map_err(|error| error.context("copy_"));
+    }
+    let mut copies = HostCopies::default();
+    let (to, from) = (copies.to_host(self_)?, copies.to_host(src)?);
+    ops::copy_(&to, &from, non_blocking)?;
+    copies.write_back()
 }
 
 /// A copy in memory of its own.
@@ -36,7 +66,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
         }
         format => TensorSpec::like(self_, self_.sizes()).with_format(format).allocate("clone")?,
     };
-    copy_(&copy, self_, false)?;
+    ops::copy_(&copy, self_, false)?;
     Ok(copy)
 }
 

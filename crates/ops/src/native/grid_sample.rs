@@ -115,7 +115,7 @@ fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transp
             other => bail!(NotImplemented, "\"grid_sampler\" not implemented for '{other}'"),
         }
     }
-    if direct { Ok(()) } else { super::copy::copy_(made, &wide, false) }
+    if direct { Ok(()) } else { ops::copy_(made, &wide, false) }
 }
 
 /// The samples of `input` at the places of `grid`, derived `orders` times along each dimension.

@@ -122,7 +122,7 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let (d, spec) = stack_spec(tensors, dim)?;
     let made = spec.allocate("stack")?;
     for (index, tensor) in tensors.iter().enumerate() {
-        copy::copy_(&view::select(&made, d as i64, index as i64)?, tensor, false)?;
+        ops::copy_(&view::select(&made, d as i64, index as i64)?, tensor, false)?;
     }
     Ok(made)
 }

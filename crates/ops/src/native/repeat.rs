@@ -37,7 +37,7 @@ pub fn repeat(self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
     if made.numel() > 0 {
         let tiles = view::view(&made, &cut)?;
         let source = copy::clone(self_, Some(MemoryFormat::Contiguous))?;
-        copy::copy_(&tiles, &view::expand(&view::view(&source, &once)?, &many, false)?, false)?;
+        ops::copy_(&tiles, &view::expand(&view::view(&source, &once)?, &many, false)?, false)?;
     }
     Ok(made)
 }
@@ -223,8 +223,8 @@ fn roll_dim(self_: &Tensor, shift: i64, dim: usize) -> Result<Tensor> {
     let shift = shift.rem_euclid(size);
     let made = TensorSpec::like(self_, self_.sizes()).allocate("roll")?;
     let part = |t: &Tensor, start, end| view::slice(t, dim as i64, Some(start), Some(end), 1);
-    copy::copy_(&part(&made, shift, size)?, &part(self_, 0, size - shift)?, false)?;
-    copy::copy_(&part(&made, 0, shift)?, &part(self_, size - shift, size)?, false)?;
+    ops::copy_(&part(&made, shift, size)?, &part(self_, 0, size - shift)?, false)?;
+    ops::copy_(&part(&made, 0, shift)?, &part(self_, size - shift, size)?, false)?;
     Ok(made)
 }
 
@@ -280,7 +280,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
         sizes[d] = size;
     }
     let made = TensorSpec::like(self_, &sizes).with_format(self_.suggest_memory_format()).allocate(NAME)?;
-    copy::fill_(&made, value)?;
+    ops::fill__scalar(&made, value)?;
     let (mut to, mut from) = (made.clone(), self_.clone());
     for (pair, d) in pad.chunks(2).zip((0..self_.dim() as i64).rev()) {
         to = view::slice(&to, d, Some(pair[0].max(0)), Some(sizes[d as usize] - pair[1].max(0)), 1)?;
@@ -288,7 +288,7 @@ pub fn constant_pad_nd(self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Ten
         from = view::slice(&from, d, Some(pair[0].min(0).saturating_neg()), Some(end.max(0)), 1)?;
     }
     if from.numel() > 0 && to.numel() > 0 {
-        copy::copy_(&to, &from, false)?;
+        ops::copy_(&to, &from, false)?;
     }
     Ok(made)
 }

@@ -11,7 +11,7 @@ fn zeros_for(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
 /// Zeros with `grad_output` in the part that `part` looks at.
 fn placed(grad_output: &Tensor, sizes: &[i64], part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
     let made = zeros_for(grad_output, sizes)?;
-    copy::copy_(&part(&made)?, grad_output, false)?;
+    ops::copy_(&part(&made)?, grad_output, false)?;
     Ok(made)
 }
 
@@ -56,7 +56,7 @@ pub fn unfold_backward(
     let made = zeros_for(grad_in, input_sizes)?;
     if input_sizes.is_empty() {
         let only = if size == 1 { view::select(grad_in, 0, 0)? } else { return Ok(made) };
-        copy::copy_(&made, &only, false)?;
+        ops::copy_(&made, &only, false)?;
         return Ok(made);
     }
     let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.context("unfold_backward"))?;
@@ -81,7 +81,7 @@ fn with_own_strides(self_: &Tensor) -> Result<Tensor> {
         return copy::clone(self_, Some(MemoryFormat::Preserve));
     }
     let made = Tensor::empty_with_strides(self_.sizes(), self_.strides(), self_.dtype(), self_.device())?;
-    copy::copy_(&made, self_, false)?;
+    ops::copy_(&made, self_, false)?;
     Ok(made)
 }
 
@@ -101,7 +101,7 @@ fn scattered(
         src.sizes(),
         part.sizes()
     );
-    copy::copy_(&part, src, false)?;
+    ops::copy_(&part, src, false)?;
     Ok(made)
 }
 

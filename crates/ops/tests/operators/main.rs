@@ -4,6 +4,7 @@
 mod accessor;
 mod accumulate;
 mod arithmetic;
+mod boxed_kernels;
 mod convolution;
 mod display;
 mod exact;

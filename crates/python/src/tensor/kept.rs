@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use pyo3::types::{PyDict, PyType};
 
-/// Attached to a tensor as its extension.
+/// What the front end keeps with a tensor.
 pub(crate) struct Kept(Mutex<Option<Parts>>);
 
 struct Parts {
@@ -41,7 +41,7 @@ impl Kept {
             return drop(before);
         }
         // What another front end has attached stays.
-        let _ = tensor.impl_().set_extension(Box::new(Kept(Mutex::new(parts))));
+        let _ = tensor.impl_().set_front_end(Box::new(Kept(Mutex::new(parts))));
     }
 
     /// Shows them to the collector of cycles. Whoever asks is alone with the tensor.
@@ -60,7 +60,7 @@ impl Kept {
 
 #[inline]
 fn place(tensor: &TensorImpl) -> Option<&Kept> {
-    tensor.extension()?.downcast_ref()
+    tensor.front_end()?.downcast_ref()
 }
 
 /// A new object for a tensor whose last one left something to keep.

@@ -27,7 +27,8 @@ const CORE: Crate = Crate {
     folder: "crates/core/src/",
     layers: &[
         &["error", "sync", "layout"],
-        &["barrier", "blocking", "fork", "device"],
+        &["barrier", "blocking", "data_ptr", "fork"],
+        &["backend+device"],
         &["scalar+scalar_type", "shape", "dispatch_key"],
         &["sizes_and_strides", "tensor_options", "allocator", "generator"],
         &["fallible", "intrusive_ptr", "profiler"],

@@ -2,270 +2,63 @@
 
 //! Tangents of the operators in `activation`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn relu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::RELU, Way::Pointwise, &[0], &given)?)
-}
+rule!(RELU, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RELU, ForwardGrad, relu);
+rule!(RELU_, Rule::InPlace { twin: &ops::RELU, order: &[] });
 
-fn relu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::RELU_, &ops::RELU, &[], &given)
-}
+rule!(THRESHOLD, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RELU_, ForwardGrad, relu_);
+rule!(THRESHOLD_, Rule::InPlace { twin: &ops::THRESHOLD, order: &[] });
 
-fn threshold(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(threshold), Value::from(value)];
-    forward::tensor(forward::call(&ops::THRESHOLD, Way::Pointwise, &[0], &given)?)
-}
+rule!(THRESHOLD_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(THRESHOLD, ForwardGrad, threshold);
+rule!(GELU, Rule::Results(Way::Pointwise, &[0]));
 
-fn threshold_(_: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(threshold), Value::from(value)];
-    forward::in_place(&ops::THRESHOLD_, &ops::THRESHOLD, &[], &given)
-}
+rule!(GELU_, Rule::InPlace { twin: &ops::GELU, order: &[] });
 
-register!(THRESHOLD_, ForwardGrad, threshold_);
+rule!(GELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn threshold_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(threshold)];
-    forward::tensor(forward::call(&ops::THRESHOLD_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(SILU, Rule::Results(Way::Pointwise, &[0]));
 
-register!(THRESHOLD_BACKWARD, ForwardGrad, threshold_backward);
+rule!(SILU_, Rule::InPlace { twin: &ops::SILU, order: &[] });
 
-fn gelu(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(approximate)];
-    forward::tensor(forward::call(&ops::GELU, Way::Pointwise, &[0], &given)?)
-}
+rule!(SILU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(GELU, ForwardGrad, gelu);
+rule!(MISH, Rule::Results(Way::Pointwise, &[0]));
 
-fn gelu_(_: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
-    let given = [Value::from(self_), Value::from(approximate)];
-    forward::in_place(&ops::GELU_, &ops::GELU, &[], &given)
-}
+rule!(MISH_, Rule::InPlace { twin: &ops::MISH, order: &[] });
 
-register!(GELU_, ForwardGrad, gelu_);
+rule!(MISH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn gelu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    approximate: &str,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(approximate)];
-    forward::tensor(forward::call(&ops::GELU_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(SOFTPLUS, Rule::Results(Way::Pointwise, &[0]));
 
-register!(GELU_BACKWARD, ForwardGrad, gelu_backward);
+rule!(SOFTPLUS_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn silu(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SILU, Way::Pointwise, &[0], &given)?)
-}
+rule!(LEAKY_RELU, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SILU, ForwardGrad, silu);
+rule!(LEAKY_RELU_, Rule::InPlace { twin: &ops::LEAKY_RELU, order: &[] });
 
-fn silu_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SILU_, &ops::SILU, &[], &given)
-}
+rule!(LEAKY_RELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(SILU_, ForwardGrad, silu_);
+rule!(ELU, Rule::Results(Way::Pointwise, &[0]));
 
-fn silu_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::SILU_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(ELU_, Rule::InPlace { twin: &ops::ELU, order: &[] });
 
-register!(SILU_BACKWARD, ForwardGrad, silu_backward);
+rule!(ELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 5]));
 
-fn mish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::MISH, Way::Pointwise, &[0], &given)?)
-}
+rule!(HARDTANH, Rule::Results(Way::Pointwise, &[0]));
 
-register!(MISH, ForwardGrad, mish);
+rule!(HARDTANH_, Rule::InPlace { twin: &ops::HARDTANH, order: &[] });
 
-fn mish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::MISH_, &ops::MISH, &[], &given)
-}
+rule!(HARDTANH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(MISH_, ForwardGrad, mish_);
+rule!(LOG_SIGMOID_FORWARD, Rule::Results(Way::Transposed, &[0]));
 
-fn mish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::MISH_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(LOG_SIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(MISH_BACKWARD, ForwardGrad, mish_backward);
+rule!(SIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn softplus(_: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(beta), Value::from(threshold)];
-    forward::tensor(forward::call(&ops::SOFTPLUS, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SOFTPLUS, ForwardGrad, softplus);
-
-fn softplus_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    beta: Scalar,
-    threshold: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(beta), Value::from(threshold)];
-    forward::tensor(forward::call(&ops::SOFTPLUS_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(SOFTPLUS_BACKWARD, ForwardGrad, softplus_backward);
-
-fn leaky_relu(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(negative_slope)];
-    forward::tensor(forward::call(&ops::LEAKY_RELU, Way::Pointwise, &[0], &given)?)
-}
-
-register!(LEAKY_RELU, ForwardGrad, leaky_relu);
-
-fn leaky_relu_(_: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(negative_slope)];
-    forward::in_place(&ops::LEAKY_RELU_, &ops::LEAKY_RELU, &[], &given)
-}
-
-register!(LEAKY_RELU_, ForwardGrad, leaky_relu_);
-
-fn leaky_relu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    negative_slope: Scalar,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(negative_slope),
-        Value::from(self_is_result),
-    ];
-    forward::tensor(forward::call(&ops::LEAKY_RELU_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(LEAKY_RELU_BACKWARD, ForwardGrad, leaky_relu_backward);
-
-fn elu(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(alpha), Value::from(scale), Value::from(input_scale)];
-    forward::tensor(forward::call(&ops::ELU, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ELU, ForwardGrad, elu);
-
-fn elu_(_: DispatchKeySet, self_: &Tensor, alpha: Scalar, scale: Scalar, input_scale: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(alpha), Value::from(scale), Value::from(input_scale)];
-    forward::in_place(&ops::ELU_, &ops::ELU, &[], &given)
-}
-
-register!(ELU_, ForwardGrad, elu_);
-
-fn elu_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    alpha: Scalar,
-    scale: Scalar,
-    input_scale: Scalar,
-    is_result: bool,
-    self_or_result: &Tensor,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(alpha),
-        Value::from(scale),
-        Value::from(input_scale),
-        Value::from(is_result),
-        Value::from(self_or_result),
-    ];
-    forward::tensor(forward::call(&ops::ELU_BACKWARD, Way::Pointwise, &[0, 5], &given)?)
-}
-
-register!(ELU_BACKWARD, ForwardGrad, elu_backward);
-
-fn hardtanh(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(min_val), Value::from(max_val)];
-    forward::tensor(forward::call(&ops::HARDTANH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(HARDTANH, ForwardGrad, hardtanh);
-
-fn hardtanh_(_: DispatchKeySet, self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(min_val), Value::from(max_val)];
-    forward::in_place(&ops::HARDTANH_, &ops::HARDTANH, &[], &given)
-}
-
-register!(HARDTANH_, ForwardGrad, hardtanh_);
-
-fn hardtanh_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    min_val: Scalar,
-    max_val: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(min_val), Value::from(max_val)];
-    forward::tensor(forward::call(&ops::HARDTANH_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(HARDTANH_BACKWARD, ForwardGrad, hardtanh_backward);
-
-fn log_sigmoid_forward(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_)];
-    forward::results2(forward::call(&ops::LOG_SIGMOID_FORWARD, Way::Transposed, &[0], &given)?)
-}
-
-register!(LOG_SIGMOID_FORWARD, ForwardGrad, log_sigmoid_forward);
-
-fn log_sigmoid_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    buffer: &Tensor,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(buffer)];
-    forward::tensor(forward::call(&ops::LOG_SIGMOID_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(LOG_SIGMOID_BACKWARD, ForwardGrad, log_sigmoid_backward);
-
-fn sigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(output)];
-    forward::tensor(forward::call(&ops::SIGMOID_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(SIGMOID_BACKWARD, ForwardGrad, sigmoid_backward);
-
-fn tanh_backward(_: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(output)];
-    forward::tensor(forward::call(&ops::TANH_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(TANH_BACKWARD, ForwardGrad, tanh_backward);
+rule!(TANH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));

@@ -2,63 +2,8 @@
 
 //! Tangents of the operators in `attention`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn _tiled_attention(
-    _: DispatchKeySet,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(query),
-        Value::from(key),
-        Value::from(value),
-        Value::from(attn_bias),
-        Value::from(is_causal),
-        Value::from(scale),
-    ];
-    forward::results3(forward::call(&ops::_TILED_ATTENTION, Way::Transposed, &[0, 1, 2, 3], &given)?)
-}
+rule!(_TILED_ATTENTION, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
 
-register!(_TILED_ATTENTION, ForwardGrad, _tiled_attention);
-
-fn _tiled_attention_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
-    attn_bias: Option<&Tensor>,
-    greatest: &Tensor,
-    inverse_sum: &Tensor,
-    is_causal: bool,
-    scale: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(query),
-        Value::from(key),
-        Value::from(value),
-        Value::from(attn_bias),
-        Value::from(greatest),
-        Value::from(inverse_sum),
-        Value::from(is_causal),
-        Value::from(scale),
-    ];
-    forward::results3(forward::call(
-        &ops::_TILED_ATTENTION_BACKWARD,
-        Way::Transposed,
-        &[0, 1, 2, 3, 4],
-        &given,
-    )?)
-}
-
-register!(_TILED_ATTENTION_BACKWARD, ForwardGrad, _tiled_attention_backward);
+rule!(_TILED_ATTENTION_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3, 4]));

@@ -3,9 +3,8 @@
 //! Tangents of the operators in `binary`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
@@ -22,19 +21,9 @@ fn add_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADD_TENSOR, Way::Formula(add_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(ADD_TENSOR, Rule::Results(Way::Formula(add_tensor_tangents), &[0, 1]));
 
-register!(ADD_TENSOR, ForwardGrad, add_tensor);
-
-fn add__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::in_place(&ops::ADD__TENSOR, &ops::ADD_TENSOR, &[], &given)
-}
-
-register!(ADD__TENSOR, ForwardGrad, add__tensor);
+rule!(ADD__TENSOR, Rule::InPlace { twin: &ops::ADD_TENSOR, order: &[] });
 
 fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -45,19 +34,9 @@ fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn add_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADD_SCALAR, Way::Formula(add_scalar_tangents), &[0], &given)?)
-}
+rule!(ADD_SCALAR, Rule::Results(Way::Formula(add_scalar_tangents), &[0]));
 
-register!(ADD_SCALAR, ForwardGrad, add_scalar);
-
-fn add__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::in_place(&ops::ADD__SCALAR, &ops::ADD_SCALAR, &[], &given)
-}
-
-register!(ADD__SCALAR, ForwardGrad, add__scalar);
+rule!(ADD__SCALAR, Rule::InPlace { twin: &ops::ADD_SCALAR, order: &[] });
 
 fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(2)?.scalar()?;
@@ -72,19 +51,9 @@ fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn sub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::SUB_TENSOR, Way::Formula(sub_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(SUB_TENSOR, Rule::Results(Way::Formula(sub_tensor_tangents), &[0, 1]));
 
-register!(SUB_TENSOR, ForwardGrad, sub_tensor);
-
-fn sub__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::in_place(&ops::SUB__TENSOR, &ops::SUB_TENSOR, &[], &given)
-}
-
-register!(SUB__TENSOR, ForwardGrad, sub__tensor);
+rule!(SUB__TENSOR, Rule::InPlace { twin: &ops::SUB_TENSOR, order: &[] });
 
 fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -95,19 +64,9 @@ fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn sub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::SUB_SCALAR, Way::Formula(sub_scalar_tangents), &[0], &given)?)
-}
+rule!(SUB_SCALAR, Rule::Results(Way::Formula(sub_scalar_tangents), &[0]));
 
-register!(SUB_SCALAR, ForwardGrad, sub_scalar);
-
-fn sub__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::in_place(&ops::SUB__SCALAR, &ops::SUB_SCALAR, &[], &given)
-}
-
-register!(SUB__SCALAR, ForwardGrad, sub__scalar);
+rule!(SUB__SCALAR, Rule::InPlace { twin: &ops::SUB_SCALAR, order: &[] });
 
 fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(2)?.scalar()?;
@@ -122,19 +81,9 @@ fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn rsub_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::RSUB_TENSOR, Way::Formula(rsub_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(RSUB_TENSOR, Rule::Results(Way::Formula(rsub_tensor_tangents), &[0, 1]));
 
-register!(RSUB_TENSOR, ForwardGrad, rsub_tensor);
-
-fn rsub_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::RSUB_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(RSUB_SCALAR, ForwardGrad, rsub_scalar);
+rule!(RSUB_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
 fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let other_p = call.argument(1)?.tensor()?;
@@ -150,156 +99,46 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::MUL_TENSOR, Way::Formula(mul_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(MUL_TENSOR, Rule::Results(Way::Formula(mul_tensor_tangents), &[0, 1]));
 
-register!(MUL_TENSOR, ForwardGrad, mul_tensor);
+rule!(MUL__TENSOR, Rule::InPlace { twin: &ops::MUL_TENSOR, order: &[] });
 
-fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::MUL__TENSOR, &ops::MUL_TENSOR, &[], &given)
-}
+rule!(MUL_SCALAR, Rule::Results(Way::Linear, &[0]));
 
-register!(MUL__TENSOR, ForwardGrad, mul__tensor);
+rule!(MUL__SCALAR, Rule::InPlace { twin: &ops::MUL_SCALAR, order: &[] });
 
-fn mul_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::MUL_SCALAR, Way::Linear, &[0], &given)?)
-}
+rule!(_CHAIN, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(MUL_SCALAR, ForwardGrad, mul_scalar);
+rule!(_CHAIN_DIV, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn mul__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::MUL__SCALAR, &ops::MUL_SCALAR, &[], &given)
-}
+rule!(DIV_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(MUL__SCALAR, ForwardGrad, mul__scalar);
+rule!(DIV__TENSOR, Rule::InPlace { twin: &ops::DIV_TENSOR, order: &[] });
 
-fn _chain(_: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(derivative)];
-    forward::tensor(forward::call(&ops::_CHAIN, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(DIV_SCALAR, Rule::Results(Way::Linear, &[0]));
 
-register!(_CHAIN, ForwardGrad, _chain);
+rule!(DIV__SCALAR, Rule::InPlace { twin: &ops::DIV_SCALAR, order: &[] });
 
-fn _chain_div(_: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(divisor)];
-    forward::tensor(forward::call(&ops::_CHAIN_DIV, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(MAXIMUM, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(_CHAIN_DIV, ForwardGrad, _chain_div);
+rule!(MINIMUM, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn div_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::DIV_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(FMAX, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV_TENSOR, ForwardGrad, div_tensor);
+rule!(FMIN, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn div__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::DIV__TENSOR, &ops::DIV_TENSOR, &[], &given)
-}
+rule!(ATAN2, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV__TENSOR, ForwardGrad, div__tensor);
+rule!(ATAN2_, Rule::InPlace { twin: &ops::ATAN2, order: &[] });
 
-fn div_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::DIV_SCALAR, Way::Linear, &[0], &given)?)
-}
+rule!(HYPOT, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV_SCALAR, ForwardGrad, div_scalar);
+rule!(HYPOT_, Rule::InPlace { twin: &ops::HYPOT, order: &[] });
 
-fn div__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::DIV__SCALAR, &ops::DIV_SCALAR, &[], &given)
-}
+rule!(COPYSIGN_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV__SCALAR, ForwardGrad, div__scalar);
+rule!(COPYSIGN__TENSOR, Rule::InPlace { twin: &ops::COPYSIGN_TENSOR, order: &[] });
 
-fn maximum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::MAXIMUM, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(COPYSIGN_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(MAXIMUM, ForwardGrad, maximum);
-
-fn minimum(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::MINIMUM, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(MINIMUM, ForwardGrad, minimum);
-
-fn fmax(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FMAX, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(FMAX, ForwardGrad, fmax);
-
-fn fmin(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FMIN, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(FMIN, ForwardGrad, fmin);
-
-fn atan2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::ATAN2, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(ATAN2, ForwardGrad, atan2);
-
-fn atan2_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::ATAN2_, &ops::ATAN2, &[], &given)
-}
-
-register!(ATAN2_, ForwardGrad, atan2_);
-
-fn hypot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::HYPOT, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(HYPOT, ForwardGrad, hypot);
-
-fn hypot_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::HYPOT_, &ops::HYPOT, &[], &given)
-}
-
-register!(HYPOT_, ForwardGrad, hypot_);
-
-fn copysign_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::COPYSIGN_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(COPYSIGN_TENSOR, ForwardGrad, copysign_tensor);
-
-fn copysign__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::COPYSIGN__TENSOR, &ops::COPYSIGN_TENSOR, &[], &given)
-}
-
-register!(COPYSIGN__TENSOR, ForwardGrad, copysign__tensor);
-
-fn copysign_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::COPYSIGN_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(COPYSIGN_SCALAR, ForwardGrad, copysign_scalar);
-
-fn copysign__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::COPYSIGN__SCALAR, &ops::COPYSIGN_SCALAR, &[], &given)
-}
-
-register!(COPYSIGN__SCALAR, ForwardGrad, copysign__scalar);
+rule!(COPYSIGN__SCALAR, Rule::InPlace { twin: &ops::COPYSIGN_SCALAR, order: &[] });

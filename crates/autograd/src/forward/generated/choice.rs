@@ -2,25 +2,14 @@
 
 //! Tangents of the operators in `choice`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
-fn where_self(_: DispatchKeySet, condition: &Tensor, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(condition), Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::WHERE_SELF, Way::Pointwise, &[1, 2], &given)?)
-}
+rule!(WHERE_SELF, Rule::Results(Way::Pointwise, &[1, 2]));
 
-register!(WHERE_SELF, ForwardGrad, where_self);
-
-fn masked_fill_scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(value)];
-    forward::tensor(forward::call(&ops::MASKED_FILL_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(MASKED_FILL_SCALAR, ForwardGrad, masked_fill_scalar);
+rule!(MASKED_FILL_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
 fn masked_fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let mask_p = call.argument(1)?.tensor()?;
@@ -35,28 +24,8 @@ fn masked_fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn masked_fill_tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(value)];
-    forward::tensor(forward::call(
-        &ops::MASKED_FILL_TENSOR,
-        Way::Formula(masked_fill_tensor_tangents),
-        &[0, 2],
-        &given,
-    )?)
-}
+rule!(MASKED_FILL_TENSOR, Rule::Results(Way::Formula(masked_fill_tensor_tangents), &[0, 2]));
 
-register!(MASKED_FILL_TENSOR, ForwardGrad, masked_fill_tensor);
+rule!(MASKED_FILL__SCALAR, Rule::InPlace { twin: &ops::MASKED_FILL_SCALAR, order: &[] });
 
-fn masked_fill__scalar(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(value)];
-    forward::in_place(&ops::MASKED_FILL__SCALAR, &ops::MASKED_FILL_SCALAR, &[], &given)
-}
-
-register!(MASKED_FILL__SCALAR, ForwardGrad, masked_fill__scalar);
-
-fn masked_fill__tensor(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(value)];
-    forward::in_place(&ops::MASKED_FILL__TENSOR, &ops::MASKED_FILL_TENSOR, &[], &given)
-}
-
-register!(MASKED_FILL__TENSOR, ForwardGrad, masked_fill__tensor);
+rule!(MASKED_FILL__TENSOR, Rule::InPlace { twin: &ops::MASKED_FILL_TENSOR, order: &[] });

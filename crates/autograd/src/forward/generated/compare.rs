@@ -2,92 +2,28 @@
 
 //! Tangents of the operators in `compare`.
 
-use crate::forward::{self};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, rule};
 
-fn eq__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::EQ__TENSOR, &given)
-}
+rule!(EQ__TENSOR, Rule::Overwritten);
 
-register!(EQ__TENSOR, ForwardGrad, eq__tensor);
+rule!(EQ__SCALAR, Rule::Overwritten);
 
-fn eq__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::EQ__SCALAR, &given)
-}
+rule!(NE__TENSOR, Rule::Overwritten);
 
-register!(EQ__SCALAR, ForwardGrad, eq__scalar);
+rule!(NE__SCALAR, Rule::Overwritten);
 
-fn ne__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::NE__TENSOR, &given)
-}
+rule!(LT__TENSOR, Rule::Overwritten);
 
-register!(NE__TENSOR, ForwardGrad, ne__tensor);
+rule!(LT__SCALAR, Rule::Overwritten);
 
-fn ne__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::NE__SCALAR, &given)
-}
+rule!(LE__TENSOR, Rule::Overwritten);
 
-register!(NE__SCALAR, ForwardGrad, ne__scalar);
+rule!(LE__SCALAR, Rule::Overwritten);
 
-fn lt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LT__TENSOR, &given)
-}
+rule!(GT__TENSOR, Rule::Overwritten);
 
-register!(LT__TENSOR, ForwardGrad, lt__tensor);
+rule!(GT__SCALAR, Rule::Overwritten);
 
-fn lt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LT__SCALAR, &given)
-}
+rule!(GE__TENSOR, Rule::Overwritten);
 
-register!(LT__SCALAR, ForwardGrad, lt__scalar);
-
-fn le__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LE__TENSOR, &given)
-}
-
-register!(LE__TENSOR, ForwardGrad, le__tensor);
-
-fn le__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LE__SCALAR, &given)
-}
-
-register!(LE__SCALAR, ForwardGrad, le__scalar);
-
-fn gt__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::GT__TENSOR, &given)
-}
-
-register!(GT__TENSOR, ForwardGrad, gt__tensor);
-
-fn gt__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::GT__SCALAR, &given)
-}
-
-register!(GT__SCALAR, ForwardGrad, gt__scalar);
-
-fn ge__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::GE__TENSOR, &given)
-}
-
-register!(GE__TENSOR, ForwardGrad, ge__tensor);
-
-fn ge__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::GE__SCALAR, &given)
-}
-
-register!(GE__SCALAR, ForwardGrad, ge__scalar);
+rule!(GE__SCALAR, Rule::Overwritten);

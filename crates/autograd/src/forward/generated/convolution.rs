@@ -3,11 +3,10 @@
 //! Tangents of the operators in `convolution`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn convolution_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dilation = call.argument(5)?.ints()?;
@@ -52,62 +51,6 @@ fn convolution_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn convolution(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: &Tensor,
-    bias: Option<&Tensor>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(input),
-        Value::from(weight),
-        Value::from(bias),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(transposed),
-        Value::from(output_padding),
-        Value::from(groups),
-    ];
-    forward::tensor(forward::call(&ops::CONVOLUTION, Way::Formula(convolution_tangents), &[0, 1, 2], &given)?)
-}
+rule!(CONVOLUTION, Rule::Results(Way::Formula(convolution_tangents), &[0, 1, 2]));
 
-register!(CONVOLUTION, ForwardGrad, convolution);
-
-fn convolution_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input: &Tensor,
-    weight: &Tensor,
-    bias_sizes: Option<&[i64]>,
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    transposed: bool,
-    output_padding: &[i64],
-    groups: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(input),
-        Value::from(weight),
-        Value::from(bias_sizes),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(transposed),
-        Value::from(output_padding),
-        Value::from(groups),
-        Value::from(output_mask.to_vec()),
-    ];
-    forward::results3(forward::call(&ops::CONVOLUTION_BACKWARD, Way::Transposed, &[0, 1, 2], &given)?)
-}
-
-register!(CONVOLUTION_BACKWARD, ForwardGrad, convolution_backward);
+rule!(CONVOLUTION_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));

@@ -2,69 +2,22 @@
 
 //! Tangents of the operators in `copy`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{Device, DispatchKeySet, Layout, MemoryFormat, Result, Scalar, ScalarType};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
-fn copy_(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    forward::copy_(self_, src, non_blocking)
-}
+rule!(COPY_, Rule::Copy);
 
-register!(COPY_, ForwardGrad, copy_);
+rule!(CLONE, Rule::Results(Way::Linear, &[0]));
 
-fn clone(_: DispatchKeySet, self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(memory_format)];
-    forward::tensor(forward::call(&ops::CLONE, Way::Linear, &[0], &given)?)
-}
+rule!(_TO_COPY, Rule::Results(Way::Linear, &[0]));
 
-register!(CLONE, ForwardGrad, clone);
+rule!(FILL__SCALAR, Rule::Overwritten);
 
-fn _to_copy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    non_blocking: bool,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-        Value::from(non_blocking),
-        Value::from(memory_format),
-    ];
-    forward::tensor(forward::call(&ops::_TO_COPY, Way::Linear, &[0], &given)?)
-}
+rule!(ZERO_, Rule::Overwritten);
 
-register!(_TO_COPY, ForwardGrad, _to_copy);
-
-fn fill__scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(value)];
-    forward::overwritten(&ops::FILL__SCALAR, &given)
-}
-
-register!(FILL__SCALAR, ForwardGrad, fill__scalar);
-
-fn zero_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::overwritten(&ops::ZERO_, &given)
-}
-
-register!(ZERO_, ForwardGrad, zero_);
-
-fn fill_scalar(_: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(value)];
-    forward::tensor(forward::call(&ops::FILL_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(FILL_SCALAR, ForwardGrad, fill_scalar);
+rule!(FILL_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
 fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -75,19 +28,9 @@ fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn fill_tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(value)];
-    forward::tensor(forward::call(&ops::FILL_TENSOR, Way::Formula(fill_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(FILL_TENSOR, Rule::Results(Way::Formula(fill_tensor_tangents), &[0, 1]));
 
-register!(FILL_TENSOR, ForwardGrad, fill_tensor);
-
-fn fill__tensor(_: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(value)];
-    forward::in_place(&ops::FILL__TENSOR, &ops::FILL_TENSOR, &[], &given)
-}
-
-register!(FILL__TENSOR, ForwardGrad, fill__tensor);
+rule!(FILL__TENSOR, Rule::InPlace { twin: &ops::FILL_TENSOR, order: &[] });
 
 fn copy_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -98,9 +41,4 @@ fn copy_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn copy(_: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(src), Value::from(non_blocking)];
-    forward::tensor(forward::call(&ops::COPY, Way::Formula(copy_tangents), &[0, 1], &given)?)
-}
-
-register!(COPY, ForwardGrad, copy);
+rule!(COPY, Rule::Results(Way::Formula(copy_tangents), &[0, 1]));

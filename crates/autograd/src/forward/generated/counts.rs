@@ -2,27 +2,8 @@
 
 //! Tangents of the operators in `counts`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn poisson(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::POISSON, Way::Transposed, &[0], &given)?)
-}
+rule!(POISSON, Rule::Results(Way::Transposed, &[0]));
 
-register!(POISSON, ForwardGrad, poisson);
-
-fn binomial(
-    _: DispatchKeySet,
-    count: &Tensor,
-    prob: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let given = [Value::from(count), Value::from(prob), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::BINOMIAL, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(BINOMIAL, ForwardGrad, binomial);
+rule!(BINOMIAL, Rule::Results(Way::Transposed, &[0, 1]));

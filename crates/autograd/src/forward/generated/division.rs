@@ -2,147 +2,39 @@
 
 //! Tangents of the operators in `division`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn div_tensor_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(rounding_mode)];
-    forward::tensor(forward::call(&ops::DIV_TENSOR_MODE, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(DIV_TENSOR_MODE, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV_TENSOR_MODE, ForwardGrad, div_tensor_mode);
+rule!(DIV__TENSOR_MODE, Rule::InPlace { twin: &ops::DIV_TENSOR_MODE, order: &[] });
 
-fn div__tensor_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: &Tensor,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(rounding_mode)];
-    forward::in_place(&ops::DIV__TENSOR_MODE, &ops::DIV_TENSOR_MODE, &[], &given)
-}
+rule!(DIV_SCALAR_MODE, Rule::Results(Way::Pointwise, &[0]));
 
-register!(DIV__TENSOR_MODE, ForwardGrad, div__tensor_mode);
+rule!(DIV__SCALAR_MODE, Rule::InPlace { twin: &ops::DIV_SCALAR_MODE, order: &[] });
 
-fn div_scalar_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(rounding_mode)];
-    forward::tensor(forward::call(&ops::DIV_SCALAR_MODE, Way::Pointwise, &[0], &given)?)
-}
+rule!(FLOOR_DIVIDE, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(DIV_SCALAR_MODE, ForwardGrad, div_scalar_mode);
+rule!(FLOOR_DIVIDE__TENSOR, Rule::InPlace { twin: &ops::FLOOR_DIVIDE, order: &[] });
 
-fn div__scalar_mode(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    other: Scalar,
-    rounding_mode: Option<&str>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other), Value::from(rounding_mode)];
-    forward::in_place(&ops::DIV__SCALAR_MODE, &ops::DIV_SCALAR_MODE, &[], &given)
-}
+rule!(FLOOR_DIVIDE_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-register!(DIV__SCALAR_MODE, ForwardGrad, div__scalar_mode);
+rule!(FLOOR_DIVIDE__SCALAR, Rule::InPlace { twin: &ops::FLOOR_DIVIDE_SCALAR, order: &[] });
 
-fn floor_divide(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FLOOR_DIVIDE, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(REMAINDER_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(FLOOR_DIVIDE, ForwardGrad, floor_divide);
+rule!(REMAINDER__TENSOR, Rule::InPlace { twin: &ops::REMAINDER_TENSOR, order: &[] });
 
-fn floor_divide__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::FLOOR_DIVIDE__TENSOR, &ops::FLOOR_DIVIDE, &[], &given)
-}
+rule!(REMAINDER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(FLOOR_DIVIDE__TENSOR, ForwardGrad, floor_divide__tensor);
+rule!(REMAINDER__SCALAR, Rule::InPlace { twin: &ops::REMAINDER_SCALAR, order: &[] });
 
-fn floor_divide_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FLOOR_DIVIDE_SCALAR, Way::Transposed, &[0], &given)?)
-}
+rule!(REMAINDER_SCALAR_TENSOR, Rule::Results(Way::Pointwise, &[1]));
 
-register!(FLOOR_DIVIDE_SCALAR, ForwardGrad, floor_divide_scalar);
+rule!(FMOD_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn floor_divide__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::FLOOR_DIVIDE__SCALAR, &ops::FLOOR_DIVIDE_SCALAR, &[], &given)
-}
+rule!(FMOD__TENSOR, Rule::InPlace { twin: &ops::FMOD_TENSOR, order: &[] });
 
-register!(FLOOR_DIVIDE__SCALAR, ForwardGrad, floor_divide__scalar);
+rule!(FMOD_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-fn remainder_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::REMAINDER_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(REMAINDER_TENSOR, ForwardGrad, remainder_tensor);
-
-fn remainder__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::REMAINDER__TENSOR, &ops::REMAINDER_TENSOR, &[], &given)
-}
-
-register!(REMAINDER__TENSOR, ForwardGrad, remainder__tensor);
-
-fn remainder_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::REMAINDER_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(REMAINDER_SCALAR, ForwardGrad, remainder_scalar);
-
-fn remainder__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::REMAINDER__SCALAR, &ops::REMAINDER_SCALAR, &[], &given)
-}
-
-register!(REMAINDER__SCALAR, ForwardGrad, remainder__scalar);
-
-fn remainder_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::REMAINDER_SCALAR_TENSOR, Way::Pointwise, &[1], &given)?)
-}
-
-register!(REMAINDER_SCALAR_TENSOR, ForwardGrad, remainder_scalar_tensor);
-
-fn fmod_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FMOD_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(FMOD_TENSOR, ForwardGrad, fmod_tensor);
-
-fn fmod__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::FMOD__TENSOR, &ops::FMOD_TENSOR, &[], &given)
-}
-
-register!(FMOD__TENSOR, ForwardGrad, fmod__tensor);
-
-fn fmod_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::FMOD_SCALAR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(FMOD_SCALAR, ForwardGrad, fmod_scalar);
-
-fn fmod__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::FMOD__SCALAR, &ops::FMOD_SCALAR, &[], &given)
-}
-
-register!(FMOD__SCALAR, ForwardGrad, fmod__scalar);
+rule!(FMOD__SCALAR, Rule::InPlace { twin: &ops::FMOD_SCALAR, order: &[] });

@@ -3,11 +3,10 @@
 //! Tangents of the operators in `dropout`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn native_dropout_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let p = call.argument(1)?.float()?;
@@ -21,31 +20,6 @@ fn native_dropout_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn native_dropout(
-    _: DispatchKeySet,
-    input: &Tensor,
-    p: f64,
-    train: Option<bool>,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(input), Value::from(p), Value::from(train)];
-    forward::results2(forward::call(
-        &ops::NATIVE_DROPOUT,
-        Way::Formula(native_dropout_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(NATIVE_DROPOUT, Rule::Results(Way::Formula(native_dropout_tangents), &[0]));
 
-register!(NATIVE_DROPOUT, ForwardGrad, native_dropout);
-
-fn native_dropout_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    scale: f64,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(mask), Value::from(scale)];
-    forward::tensor(forward::call(&ops::NATIVE_DROPOUT_BACKWARD, Way::Pointwise, &[0], &given)?)
-}
-
-register!(NATIVE_DROPOUT_BACKWARD, ForwardGrad, native_dropout_backward);
+rule!(NATIVE_DROPOUT_BACKWARD, Rule::Results(Way::Pointwise, &[0]));

@@ -2,211 +2,63 @@
 
 //! Tangents of the operators in `each`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn erfinv(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ERFINV, Way::Pointwise, &[0], &given)?)
-}
+rule!(ERFINV, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ERFINV, ForwardGrad, erfinv);
+rule!(ERFINV_, Rule::InPlace { twin: &ops::ERFINV, order: &[] });
 
-fn erfinv_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ERFINV_, &ops::ERFINV, &[], &given)
-}
+rule!(SPECIAL_NDTRI, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ERFINV_, ForwardGrad, erfinv_);
+rule!(LGAMMA, Rule::Results(Way::Pointwise, &[0]));
 
-fn special_ndtri(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_NDTRI, Way::Pointwise, &[0], &given)?)
-}
+rule!(LGAMMA_, Rule::InPlace { twin: &ops::LGAMMA, order: &[] });
 
-register!(SPECIAL_NDTRI, ForwardGrad, special_ndtri);
+rule!(DIGAMMA, Rule::Results(Way::Pointwise, &[0]));
 
-fn lgamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::LGAMMA, Way::Pointwise, &[0], &given)?)
-}
+rule!(DIGAMMA_, Rule::InPlace { twin: &ops::DIGAMMA, order: &[] });
 
-register!(LGAMMA, ForwardGrad, lgamma);
+rule!(POLYGAMMA, Rule::Results(Way::Pointwise, &[1]));
 
-fn lgamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::LGAMMA_, &ops::LGAMMA, &[], &given)
-}
+rule!(POLYGAMMA_, Rule::InPlace { twin: &ops::POLYGAMMA, order: &[1, 0] });
 
-register!(LGAMMA_, ForwardGrad, lgamma_);
+rule!(SPECIAL_ZETA, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn digamma(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::DIGAMMA, Way::Pointwise, &[0], &given)?)
-}
+rule!(SPECIAL_ZETA_SELF_SCALAR, Rule::Results(Way::Pointwise, &[1]));
 
-register!(DIGAMMA, ForwardGrad, digamma);
+rule!(SPECIAL_ZETA_OTHER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-fn digamma_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::DIGAMMA_, &ops::DIGAMMA, &[], &given)
-}
+rule!(I0, Rule::Results(Way::Pointwise, &[0]));
 
-register!(DIGAMMA_, ForwardGrad, digamma_);
+rule!(I0_, Rule::InPlace { twin: &ops::I0, order: &[] });
 
-fn polygamma(_: DispatchKeySet, n: i64, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(n), Value::from(self_)];
-    forward::tensor(forward::call(&ops::POLYGAMMA, Way::Pointwise, &[1], &given)?)
-}
+rule!(SPECIAL_I0E, Rule::Results(Way::Pointwise, &[0]));
 
-register!(POLYGAMMA, ForwardGrad, polygamma);
+rule!(SPECIAL_I1, Rule::Results(Way::Pointwise, &[0]));
 
-fn polygamma_(_: DispatchKeySet, self_: &Tensor, n: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(n)];
-    forward::in_place(&ops::POLYGAMMA_, &ops::POLYGAMMA, &[1, 0], &given)
-}
+rule!(SPECIAL_I1E, Rule::Results(Way::Pointwise, &[0]));
 
-register!(POLYGAMMA_, ForwardGrad, polygamma_);
+rule!(IGAMMA, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn special_zeta(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_ZETA, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(IGAMMA_, Rule::InPlace { twin: &ops::IGAMMA, order: &[] });
 
-register!(SPECIAL_ZETA, ForwardGrad, special_zeta);
+rule!(IGAMMAC, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn special_zeta_self_scalar(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_ZETA_SELF_SCALAR, Way::Pointwise, &[1], &given)?)
-}
+rule!(IGAMMAC_, Rule::InPlace { twin: &ops::IGAMMAC, order: &[] });
 
-register!(SPECIAL_ZETA_SELF_SCALAR, ForwardGrad, special_zeta_self_scalar);
+rule!(SPECIAL_BESSEL_J0, Rule::Results(Way::Pointwise, &[0]));
 
-fn special_zeta_other_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_ZETA_OTHER_SCALAR, Way::Pointwise, &[0], &given)?)
-}
+rule!(SPECIAL_BESSEL_J1, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SPECIAL_ZETA_OTHER_SCALAR, ForwardGrad, special_zeta_other_scalar);
+rule!(SPECIAL_BESSEL_Y0, Rule::Results(Way::Pointwise, &[0]));
 
-fn i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::I0, Way::Pointwise, &[0], &given)?)
-}
+rule!(SPECIAL_BESSEL_Y1, Rule::Results(Way::Pointwise, &[0]));
 
-register!(I0, ForwardGrad, i0);
+rule!(SPECIAL_MODIFIED_BESSEL_K0, Rule::Results(Way::Pointwise, &[0]));
 
-fn i0_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::I0_, &ops::I0, &[], &given)
-}
+rule!(SPECIAL_MODIFIED_BESSEL_K1, Rule::Results(Way::Pointwise, &[0]));
 
-register!(I0_, ForwardGrad, i0_);
+rule!(SPECIAL_MODIFIED_BESSEL_I0, Rule::Results(Way::Pointwise, &[0]));
 
-fn special_i0e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_I0E, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_I0E, ForwardGrad, special_i0e);
-
-fn special_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_I1, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_I1, ForwardGrad, special_i1);
-
-fn special_i1e(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_I1E, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_I1E, ForwardGrad, special_i1e);
-
-fn igamma(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::IGAMMA, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(IGAMMA, ForwardGrad, igamma);
-
-fn igamma_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::IGAMMA_, &ops::IGAMMA, &[], &given)
-}
-
-register!(IGAMMA_, ForwardGrad, igamma_);
-
-fn igammac(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::IGAMMAC, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(IGAMMAC, ForwardGrad, igammac);
-
-fn igammac_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::IGAMMAC_, &ops::IGAMMAC, &[], &given)
-}
-
-register!(IGAMMAC_, ForwardGrad, igammac_);
-
-fn special_bessel_j0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_BESSEL_J0, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_BESSEL_J0, ForwardGrad, special_bessel_j0);
-
-fn special_bessel_j1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_BESSEL_J1, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_BESSEL_J1, ForwardGrad, special_bessel_j1);
-
-fn special_bessel_y0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_BESSEL_Y0, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_BESSEL_Y0, ForwardGrad, special_bessel_y0);
-
-fn special_bessel_y1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_BESSEL_Y1, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_BESSEL_Y1, ForwardGrad, special_bessel_y1);
-
-fn special_modified_bessel_k0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_MODIFIED_BESSEL_K0, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_MODIFIED_BESSEL_K0, ForwardGrad, special_modified_bessel_k0);
-
-fn special_modified_bessel_k1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_MODIFIED_BESSEL_K1, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_MODIFIED_BESSEL_K1, ForwardGrad, special_modified_bessel_k1);
-
-fn special_modified_bessel_i0(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_MODIFIED_BESSEL_I0, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_MODIFIED_BESSEL_I0, ForwardGrad, special_modified_bessel_i0);
-
-fn special_modified_bessel_i1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_MODIFIED_BESSEL_I1, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_MODIFIED_BESSEL_I1, ForwardGrad, special_modified_bessel_i1);
+rule!(SPECIAL_MODIFIED_BESSEL_I1, Rule::Results(Way::Pointwise, &[0]));

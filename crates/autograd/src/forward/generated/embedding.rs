@@ -2,48 +2,8 @@
 
 //! Tangents of the operators in `embedding`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn embedding(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-    sparse: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(weight),
-        Value::from(indices),
-        Value::from(padding_idx),
-        Value::from(scale_grad_by_freq),
-        Value::from(sparse),
-    ];
-    forward::tensor(forward::call(&ops::EMBEDDING, Way::Linear, &[0], &given)?)
-}
+rule!(EMBEDDING, Rule::Results(Way::Linear, &[0]));
 
-register!(EMBEDDING, ForwardGrad, embedding);
-
-fn embedding_dense_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    indices: &Tensor,
-    num_weights: i64,
-    padding_idx: i64,
-    scale_grad_by_freq: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(indices),
-        Value::from(num_weights),
-        Value::from(padding_idx),
-        Value::from(scale_grad_by_freq),
-    ];
-    forward::tensor(forward::call(&ops::EMBEDDING_DENSE_BACKWARD, Way::Linear, &[0], &given)?)
-}
-
-register!(EMBEDDING_DENSE_BACKWARD, ForwardGrad, embedding_dense_backward);
+rule!(EMBEDDING_DENSE_BACKWARD, Rule::Results(Way::Linear, &[0]));

@@ -2,36 +2,6 @@
 
 //! Tangents of the operators in `embedding_bag`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn _embedding_bag(
-    _: DispatchKeySet,
-    weight: &Tensor,
-    indices: &Tensor,
-    offsets: &Tensor,
-    scale_grad_by_freq: bool,
-    mode: i64,
-    sparse: bool,
-    per_sample_weights: Option<&Tensor>,
-    include_last_offset: bool,
-    padding_idx: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(weight),
-        Value::from(indices),
-        Value::from(offsets),
-        Value::from(scale_grad_by_freq),
-        Value::from(mode),
-        Value::from(sparse),
-        Value::from(per_sample_weights),
-        Value::from(include_last_offset),
-        Value::from(padding_idx),
-    ];
-    forward::results4(forward::call(&ops::_EMBEDDING_BAG, Way::Transposed, &[0, 6], &given)?)
-}
-
-register!(_EMBEDDING_BAG, ForwardGrad, _embedding_bag);
+rule!(_EMBEDDING_BAG, Rule::Results(Way::Transposed, &[0, 6]));

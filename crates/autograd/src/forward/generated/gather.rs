@@ -2,32 +2,16 @@
 
 //! Tangents of the operators in `gather`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
-fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, sparse_grad: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(sparse_grad)];
-    forward::tensor(forward::call(&ops::GATHER, Way::Linear, &[0], &given)?)
-}
+rule!(GATHER, Rule::Results(Way::Linear, &[0]));
 
-register!(GATHER, ForwardGrad, gather);
+rule!(SCATTER_SRC, Rule::Results(Way::Linear, &[0, 3]));
 
-fn scatter_src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src)];
-    forward::tensor(forward::call(&ops::SCATTER_SRC, Way::Linear, &[0, 3], &given)?)
-}
-
-register!(SCATTER_SRC, ForwardGrad, scatter_src);
-
-fn scatter__src(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src)];
-    forward::in_place(&ops::SCATTER__SRC, &ops::SCATTER_SRC, &[], &given)
-}
-
-register!(SCATTER__SRC, ForwardGrad, scatter__src);
+rule!(SCATTER__SRC, Rule::InPlace { twin: &ops::SCATTER_SRC, order: &[] });
 
 fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -40,140 +24,22 @@ fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn scatter_value(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::tensor(forward::call(&ops::SCATTER_VALUE, Way::Formula(scatter_value_tangents), &[0], &given)?)
-}
+rule!(SCATTER_VALUE, Rule::Results(Way::Formula(scatter_value_tangents), &[0]));
 
-register!(SCATTER_VALUE, ForwardGrad, scatter_value);
+rule!(SCATTER__VALUE, Rule::InPlace { twin: &ops::SCATTER_VALUE, order: &[] });
 
-fn scatter__value(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::in_place(&ops::SCATTER__VALUE, &ops::SCATTER_VALUE, &[], &given)
-}
+rule!(SCATTER_REDUCE, Rule::Results(Way::Transposed, &[0, 3]));
 
-register!(SCATTER__VALUE, ForwardGrad, scatter__value);
+rule!(SCATTER__REDUCE, Rule::InPlace { twin: &ops::SCATTER_REDUCE, order: &[] });
 
-fn scatter_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src), Value::from(reduce)];
-    forward::tensor(forward::call(&ops::SCATTER_REDUCE, Way::Transposed, &[0, 3], &given)?)
-}
+rule!(SCATTER_VALUE_REDUCE, Rule::Results(Way::Transposed, &[0]));
 
-register!(SCATTER_REDUCE, ForwardGrad, scatter_reduce);
+rule!(SCATTER__VALUE_REDUCE, Rule::InPlace { twin: &ops::SCATTER_VALUE_REDUCE, order: &[] });
 
-fn scatter__reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src), Value::from(reduce)];
-    forward::in_place(&ops::SCATTER__REDUCE, &ops::SCATTER_REDUCE, &[], &given)
-}
+rule!(SCATTER_ADD, Rule::Results(Way::Linear, &[0, 3]));
 
-register!(SCATTER__REDUCE, ForwardGrad, scatter__reduce);
+rule!(SCATTER_ADD_, Rule::InPlace { twin: &ops::SCATTER_ADD, order: &[] });
 
-fn scatter_value_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value), Value::from(reduce)];
-    forward::tensor(forward::call(&ops::SCATTER_VALUE_REDUCE, Way::Transposed, &[0], &given)?)
-}
+rule!(SCATTER_REDUCE_TWO, Rule::Results(Way::Transposed, &[0, 3]));
 
-register!(SCATTER_VALUE_REDUCE, ForwardGrad, scatter_value_reduce);
-
-fn scatter__value_reduce(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-    reduce: &str,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value), Value::from(reduce)];
-    forward::in_place(&ops::SCATTER__VALUE_REDUCE, &ops::SCATTER_VALUE_REDUCE, &[], &given)
-}
-
-register!(SCATTER__VALUE_REDUCE, ForwardGrad, scatter__value_reduce);
-
-fn scatter_add(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src)];
-    forward::tensor(forward::call(&ops::SCATTER_ADD, Way::Linear, &[0, 3], &given)?)
-}
-
-register!(SCATTER_ADD, ForwardGrad, scatter_add);
-
-fn scatter_add_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(src)];
-    forward::in_place(&ops::SCATTER_ADD_, &ops::SCATTER_ADD, &[], &given)
-}
-
-register!(SCATTER_ADD_, ForwardGrad, scatter_add_);
-
-fn scatter_reduce_two(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(dim),
-        Value::from(index),
-        Value::from(src),
-        Value::from(reduce),
-        Value::from(include_self),
-    ];
-    forward::tensor(forward::call(&ops::SCATTER_REDUCE_TWO, Way::Transposed, &[0, 3], &given)?)
-}
-
-register!(SCATTER_REDUCE_TWO, ForwardGrad, scatter_reduce_two);
-
-fn scatter_reduce__two(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<()> {
-    let given = [
-        Value::from(self_),
-        Value::from(dim),
-        Value::from(index),
-        Value::from(src),
-        Value::from(reduce),
-        Value::from(include_self),
-    ];
-    forward::in_place(&ops::SCATTER_REDUCE__TWO, &ops::SCATTER_REDUCE_TWO, &[], &given)
-}
-
-register!(SCATTER_REDUCE__TWO, ForwardGrad, scatter_reduce__two);
+rule!(SCATTER_REDUCE__TWO, Rule::InPlace { twin: &ops::SCATTER_REDUCE_TWO, order: &[] });

@@ -2,54 +2,8 @@
 
 //! Tangents of the operators in `grid_sample`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn _grid_sample(
-    _: DispatchKeySet,
-    input: &Tensor,
-    grid: &Tensor,
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(input),
-        Value::from(grid),
-        Value::from(orders),
-        Value::from(interpolation_mode),
-        Value::from(padding_mode),
-        Value::from(align_corners),
-    ];
-    forward::tensor(forward::call(&ops::_GRID_SAMPLE, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(_GRID_SAMPLE, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(_GRID_SAMPLE, ForwardGrad, _grid_sample);
-
-fn _grid_sample_transposed(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    grid: &Tensor,
-    input_size: &[i64],
-    orders: &[i64],
-    interpolation_mode: i64,
-    padding_mode: i64,
-    align_corners: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(grid),
-        Value::from(input_size),
-        Value::from(orders),
-        Value::from(interpolation_mode),
-        Value::from(padding_mode),
-        Value::from(align_corners),
-    ];
-    forward::tensor(forward::call(&ops::_GRID_SAMPLE_TRANSPOSED, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_GRID_SAMPLE_TRANSPOSED, ForwardGrad, _grid_sample_transposed);
+rule!(_GRID_SAMPLE_TRANSPOSED, Rule::Results(Way::Transposed, &[0, 1]));

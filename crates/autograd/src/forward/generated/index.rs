@@ -2,70 +2,17 @@
 
 //! Tangents of the operators in `index`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn index_tensor(_: DispatchKeySet, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(indices.to_vec())];
-    forward::tensor(forward::call(&ops::INDEX_TENSOR, Way::Linear, &[0], &given)?)
-}
+rule!(INDEX_TENSOR, Rule::Results(Way::Linear, &[0]));
 
-register!(INDEX_TENSOR, ForwardGrad, index_tensor);
+rule!(INDEX_PUT_, Rule::InPlace { twin: &ops::INDEX_PUT, order: &[] });
 
-fn index_put_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(indices.to_vec()), Value::from(values), Value::from(accumulate)];
-    forward::in_place(&ops::INDEX_PUT_, &ops::INDEX_PUT, &[], &given)
-}
+rule!(INDEX_PUT, Rule::Results(Way::Linear, &[0, 2]));
 
-register!(INDEX_PUT_, ForwardGrad, index_put_);
+rule!(TAKE, Rule::Results(Way::Linear, &[0]));
 
-fn index_put(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(indices.to_vec()), Value::from(values), Value::from(accumulate)];
-    forward::tensor(forward::call(&ops::INDEX_PUT, Way::Linear, &[0, 2], &given)?)
-}
+rule!(PUT_, Rule::InPlace { twin: &ops::PUT, order: &[] });
 
-register!(INDEX_PUT, ForwardGrad, index_put);
-
-fn take(_: DispatchKeySet, self_: &Tensor, index: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(index)];
-    forward::tensor(forward::call(&ops::TAKE, Way::Linear, &[0], &given)?)
-}
-
-register!(TAKE, ForwardGrad, take);
-
-fn put_(_: DispatchKeySet, self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
-    let given = [Value::from(self_), Value::from(index), Value::from(source), Value::from(accumulate)];
-    forward::in_place(&ops::PUT_, &ops::PUT, &[], &given)
-}
-
-register!(PUT_, ForwardGrad, put_);
-
-fn put(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    index: &Tensor,
-    source: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(index), Value::from(source), Value::from(accumulate)];
-    forward::tensor(forward::call(&ops::PUT, Way::Linear, &[0, 2], &given)?)
-}
-
-register!(PUT, ForwardGrad, put);
+rule!(PUT, Rule::Results(Way::Linear, &[0, 2]));

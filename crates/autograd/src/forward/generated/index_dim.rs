@@ -2,68 +2,20 @@
 
 //! Tangents of the operators in `index_dim`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
-fn index_select(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index)];
-    forward::tensor(forward::call(&ops::INDEX_SELECT, Way::Linear, &[0], &given)?)
-}
+rule!(INDEX_SELECT, Rule::Results(Way::Linear, &[0]));
 
-register!(INDEX_SELECT, ForwardGrad, index_select);
+rule!(INDEX_ADD, Rule::Results(Way::Linear, &[0, 3]));
 
-fn index_add(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(source), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::INDEX_ADD, Way::Linear, &[0, 3], &given)?)
-}
+rule!(INDEX_ADD_, Rule::InPlace { twin: &ops::INDEX_ADD, order: &[] });
 
-register!(INDEX_ADD, ForwardGrad, index_add);
+rule!(INDEX_COPY, Rule::Results(Way::Linear, &[0, 3]));
 
-fn index_add_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(index), Value::from(source), Value::from(alpha)];
-    forward::in_place(&ops::INDEX_ADD_, &ops::INDEX_ADD, &[], &given)
-}
-
-register!(INDEX_ADD_, ForwardGrad, index_add_);
-
-fn index_copy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(source)];
-    forward::tensor(forward::call(&ops::INDEX_COPY, Way::Linear, &[0, 3], &given)?)
-}
-
-register!(INDEX_COPY, ForwardGrad, index_copy);
-
-fn index_copy_(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(source)];
-    forward::in_place(&ops::INDEX_COPY_, &ops::INDEX_COPY, &[], &given)
-}
-
-register!(INDEX_COPY_, ForwardGrad, index_copy_);
+rule!(INDEX_COPY_, Rule::InPlace { twin: &ops::INDEX_COPY, order: &[] });
 
 fn index_fill_int_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -76,36 +28,9 @@ fn index_fill_int_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn index_fill_int_scalar(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::tensor(forward::call(
-        &ops::INDEX_FILL_INT_SCALAR,
-        Way::Formula(index_fill_int_scalar_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(INDEX_FILL_INT_SCALAR, Rule::Results(Way::Formula(index_fill_int_scalar_tangents), &[0]));
 
-register!(INDEX_FILL_INT_SCALAR, ForwardGrad, index_fill_int_scalar);
-
-fn index_fill__int_scalar(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::in_place(&ops::INDEX_FILL__INT_SCALAR, &ops::INDEX_FILL_INT_SCALAR, &[], &given)
-}
-
-register!(INDEX_FILL__INT_SCALAR, ForwardGrad, index_fill__int_scalar);
+rule!(INDEX_FILL__INT_SCALAR, Rule::InPlace { twin: &ops::INDEX_FILL_INT_SCALAR, order: &[] });
 
 fn index_fill_int_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -127,33 +52,6 @@ fn index_fill_int_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn index_fill_int_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::tensor(forward::call(
-        &ops::INDEX_FILL_INT_TENSOR,
-        Way::Formula(index_fill_int_tensor_tangents),
-        &[0, 3],
-        &given,
-    )?)
-}
+rule!(INDEX_FILL_INT_TENSOR, Rule::Results(Way::Formula(index_fill_int_tensor_tangents), &[0, 3]));
 
-register!(INDEX_FILL_INT_TENSOR, ForwardGrad, index_fill_int_tensor);
-
-fn index_fill__int_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    index: &Tensor,
-    value: &Tensor,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index), Value::from(value)];
-    forward::in_place(&ops::INDEX_FILL__INT_TENSOR, &ops::INDEX_FILL_INT_TENSOR, &[], &given)
-}
-
-register!(INDEX_FILL__INT_TENSOR, ForwardGrad, index_fill__int_tensor);
+rule!(INDEX_FILL__INT_TENSOR, Rule::InPlace { twin: &ops::INDEX_FILL_INT_TENSOR, order: &[] });

@@ -2,148 +2,44 @@
 
 //! Tangents of the operators in `integer`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn gcd_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::GCD_, &given)
-}
+rule!(GCD_, Rule::Overwritten);
 
-register!(GCD_, ForwardGrad, gcd_);
+rule!(LCM_, Rule::Overwritten);
 
-fn lcm_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LCM_, &given)
-}
+rule!(BITWISE_LEFT_SHIFT_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(LCM_, ForwardGrad, lcm_);
+rule!(BITWISE_LEFT_SHIFT__TENSOR, Rule::Refused);
 
-fn bitwise_left_shift_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_LEFT_SHIFT_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-register!(BITWISE_LEFT_SHIFT_TENSOR, ForwardGrad, bitwise_left_shift_tensor);
+rule!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, Rule::Refused);
 
-fn bitwise_left_shift__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::BITWISE_LEFT_SHIFT__TENSOR, &given)
-}
+rule!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
 
-register!(BITWISE_LEFT_SHIFT__TENSOR, ForwardGrad, bitwise_left_shift__tensor);
+rule!(__LSHIFT___TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn bitwise_left_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_LEFT_SHIFT_TENSOR_SCALAR, Way::Transposed, &[0], &given)?)
-}
+rule!(__ILSHIFT___TENSOR, Rule::Refused);
 
-register!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, ForwardGrad, bitwise_left_shift_tensor_scalar);
+rule!(__LSHIFT___SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-fn bitwise_left_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::BITWISE_LEFT_SHIFT__TENSOR_SCALAR, &given)
-}
+rule!(__ILSHIFT___SCALAR, Rule::Refused);
 
-register!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, ForwardGrad, bitwise_left_shift__tensor_scalar);
+rule!(BITWISE_RIGHT_SHIFT_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn bitwise_left_shift_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_LEFT_SHIFT_SCALAR_TENSOR, Way::Transposed, &[1], &given)?)
-}
+rule!(BITWISE_RIGHT_SHIFT__TENSOR, Rule::Refused);
 
-register!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, ForwardGrad, bitwise_left_shift_scalar_tensor);
+rule!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-fn __lshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::__LSHIFT___TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, Rule::Refused);
 
-register!(__LSHIFT___TENSOR, ForwardGrad, __lshift___tensor);
+rule!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
 
-fn __ilshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::__ILSHIFT___TENSOR, &given)
-}
+rule!(__RSHIFT___TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(__ILSHIFT___TENSOR, ForwardGrad, __ilshift___tensor);
+rule!(__IRSHIFT___TENSOR, Rule::Refused);
 
-fn __lshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::__LSHIFT___SCALAR, Way::Transposed, &[0], &given)?)
-}
+rule!(__RSHIFT___SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-register!(__LSHIFT___SCALAR, ForwardGrad, __lshift___scalar);
-
-fn __ilshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::__ILSHIFT___SCALAR, &given)
-}
-
-register!(__ILSHIFT___SCALAR, ForwardGrad, __ilshift___scalar);
-
-fn bitwise_right_shift_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_RIGHT_SHIFT_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR, ForwardGrad, bitwise_right_shift_tensor);
-
-fn bitwise_right_shift__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::BITWISE_RIGHT_SHIFT__TENSOR, &given)
-}
-
-register!(BITWISE_RIGHT_SHIFT__TENSOR, ForwardGrad, bitwise_right_shift__tensor);
-
-fn bitwise_right_shift_tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, Way::Transposed, &[0], &given)?)
-}
-
-register!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, ForwardGrad, bitwise_right_shift_tensor_scalar);
-
-fn bitwise_right_shift__tensor_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, &given)
-}
-
-register!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, ForwardGrad, bitwise_right_shift__tensor_scalar);
-
-fn bitwise_right_shift_scalar_tensor(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, Way::Transposed, &[1], &given)?)
-}
-
-register!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, ForwardGrad, bitwise_right_shift_scalar_tensor);
-
-fn __rshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::__RSHIFT___TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(__RSHIFT___TENSOR, ForwardGrad, __rshift___tensor);
-
-fn __irshift___tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::__IRSHIFT___TENSOR, &given)
-}
-
-register!(__IRSHIFT___TENSOR, ForwardGrad, __irshift___tensor);
-
-fn __rshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::__RSHIFT___SCALAR, Way::Transposed, &[0], &given)?)
-}
-
-register!(__RSHIFT___SCALAR, ForwardGrad, __rshift___scalar);
-
-fn __irshift___scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::refused(&ops::__IRSHIFT___SCALAR, &given)
-}
-
-register!(__IRSHIFT___SCALAR, ForwardGrad, __irshift___scalar);
+rule!(__IRSHIFT___SCALAR, Rule::Refused);

@@ -2,22 +2,8 @@
 
 //! Tangents of the operators in `join`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn cat(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let given = [Value::from(tensors.to_vec()), Value::from(dim)];
-    forward::tensor(forward::call(&ops::CAT, Way::Linear, &[0], &given)?)
-}
+rule!(CAT, Rule::Results(Way::Linear, &[0]));
 
-register!(CAT, ForwardGrad, cat);
-
-fn stack(_: DispatchKeySet, tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let given = [Value::from(tensors.to_vec()), Value::from(dim)];
-    forward::tensor(forward::call(&ops::STACK, Way::Linear, &[0], &given)?)
-}
-
-register!(STACK, ForwardGrad, stack);
+rule!(STACK, Rule::Results(Way::Linear, &[0]));

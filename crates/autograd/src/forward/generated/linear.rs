@@ -3,9 +3,8 @@
 //! Tangents of the operators in `linear`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
@@ -34,35 +33,9 @@ fn addbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn addbmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(batch1), Value::from(batch2), Value::from(beta), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADDBMM, Way::Formula(addbmm_tangents), &[0, 1, 2], &given)?)
-}
+rule!(ADDBMM, Rule::Results(Way::Formula(addbmm_tangents), &[0, 1, 2]));
 
-register!(ADDBMM, ForwardGrad, addbmm);
-
-fn addbmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(batch1), Value::from(batch2), Value::from(beta), Value::from(alpha)];
-    forward::in_place(&ops::ADDBMM_, &ops::ADDBMM, &[], &given)
-}
-
-register!(ADDBMM_, ForwardGrad, addbmm_);
+rule!(ADDBMM_, Rule::InPlace { twin: &ops::ADDBMM, order: &[] });
 
 fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -83,35 +56,9 @@ fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn addr(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(vec1), Value::from(vec2), Value::from(beta), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADDR, Way::Formula(addr_tangents), &[0, 1, 2], &given)?)
-}
+rule!(ADDR, Rule::Results(Way::Formula(addr_tangents), &[0, 1, 2]));
 
-register!(ADDR, ForwardGrad, addr);
-
-fn addr_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    vec1: &Tensor,
-    vec2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(vec1), Value::from(vec2), Value::from(beta), Value::from(alpha)];
-    forward::in_place(&ops::ADDR_, &ops::ADDR, &[], &given)
-}
-
-register!(ADDR_, ForwardGrad, addr_);
+rule!(ADDR_, Rule::InPlace { twin: &ops::ADDR, order: &[] });
 
 fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let input_p = call.argument(0)?.tensor()?;
@@ -130,12 +77,7 @@ fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn _linear(_: DispatchKeySet, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let given = [Value::from(input), Value::from(weight), Value::from(bias)];
-    forward::tensor(forward::call(&ops::_LINEAR, Way::Formula(_linear_tangents), &[0, 1, 2], &given)?)
-}
-
-register!(_LINEAR, ForwardGrad, _linear);
+rule!(_LINEAR, Rule::Results(Way::Formula(_linear_tangents), &[0, 1, 2]));
 
 fn _linear_weight_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let grad_output_p = call.argument(0)?.tensor()?;
@@ -151,14 +93,4 @@ fn _linear_weight_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn _linear_weight_backward(_: DispatchKeySet, grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(input)];
-    forward::tensor(forward::call(
-        &ops::_LINEAR_WEIGHT_BACKWARD,
-        Way::Formula(_linear_weight_backward_tangents),
-        &[0, 1],
-        &given,
-    )?)
-}
-
-register!(_LINEAR_WEIGHT_BACKWARD, ForwardGrad, _linear_weight_backward);
+rule!(_LINEAR_WEIGHT_BACKWARD, Rule::Results(Way::Formula(_linear_weight_backward_tangents), &[0, 1]));

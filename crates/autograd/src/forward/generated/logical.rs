@@ -2,85 +2,26 @@
 
 //! Tangents of the operators in `logical`.
 
-use crate::forward::{self};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, rule};
 
-fn logical_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::overwritten(&ops::LOGICAL_NOT_, &given)
-}
+rule!(LOGICAL_NOT_, Rule::Overwritten);
 
-register!(LOGICAL_NOT_, ForwardGrad, logical_not_);
+rule!(LOGICAL_AND_, Rule::Overwritten);
 
-fn logical_and_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LOGICAL_AND_, &given)
-}
+rule!(LOGICAL_OR_, Rule::Overwritten);
 
-register!(LOGICAL_AND_, ForwardGrad, logical_and_);
+rule!(LOGICAL_XOR_, Rule::Overwritten);
 
-fn logical_or_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LOGICAL_OR_, &given)
-}
+rule!(BITWISE_NOT_, Rule::Overwritten);
 
-register!(LOGICAL_OR_, ForwardGrad, logical_or_);
+rule!(BITWISE_AND__TENSOR, Rule::Overwritten);
 
-fn logical_xor_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::LOGICAL_XOR_, &given)
-}
+rule!(BITWISE_AND__SCALAR, Rule::Overwritten);
 
-register!(LOGICAL_XOR_, ForwardGrad, logical_xor_);
+rule!(BITWISE_OR__TENSOR, Rule::Overwritten);
 
-fn bitwise_not_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::overwritten(&ops::BITWISE_NOT_, &given)
-}
+rule!(BITWISE_OR__SCALAR, Rule::Overwritten);
 
-register!(BITWISE_NOT_, ForwardGrad, bitwise_not_);
+rule!(BITWISE_XOR__TENSOR, Rule::Overwritten);
 
-fn bitwise_and__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_AND__TENSOR, &given)
-}
-
-register!(BITWISE_AND__TENSOR, ForwardGrad, bitwise_and__tensor);
-
-fn bitwise_and__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_AND__SCALAR, &given)
-}
-
-register!(BITWISE_AND__SCALAR, ForwardGrad, bitwise_and__scalar);
-
-fn bitwise_or__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_OR__TENSOR, &given)
-}
-
-register!(BITWISE_OR__TENSOR, ForwardGrad, bitwise_or__tensor);
-
-fn bitwise_or__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_OR__SCALAR, &given)
-}
-
-register!(BITWISE_OR__SCALAR, ForwardGrad, bitwise_or__scalar);
-
-fn bitwise_xor__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_XOR__TENSOR, &given)
-}
-
-register!(BITWISE_XOR__TENSOR, ForwardGrad, bitwise_xor__tensor);
-
-fn bitwise_xor__scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::overwritten(&ops::BITWISE_XOR__SCALAR, &given)
-}
-
-register!(BITWISE_XOR__SCALAR, ForwardGrad, bitwise_xor__scalar);
+rule!(BITWISE_XOR__SCALAR, Rule::Overwritten);

@@ -2,262 +2,32 @@
 
 //! Tangents of the operators in `loss`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn mse_loss(_: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(target), Value::from(reduction)];
-    forward::tensor(forward::call(&ops::MSE_LOSS, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(MSE_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(MSE_LOSS, ForwardGrad, mse_loss);
+rule!(MSE_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
 
-fn mse_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(target), Value::from(reduction)];
-    forward::tensor(forward::call(&ops::MSE_LOSS_BACKWARD, Way::Transposed, &[0, 1, 2], &given)?)
-}
+rule!(SMOOTH_L1_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(MSE_LOSS_BACKWARD, ForwardGrad, mse_loss_backward);
+rule!(SMOOTH_L1_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
 
-fn smooth_l1_loss(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(target), Value::from(reduction), Value::from(beta)];
-    forward::tensor(forward::call(&ops::SMOOTH_L1_LOSS, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(HUBER_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(SMOOTH_L1_LOSS, ForwardGrad, smooth_l1_loss);
+rule!(HUBER_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
 
-fn smooth_l1_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    beta: f64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(target),
-        Value::from(reduction),
-        Value::from(beta),
-    ];
-    forward::tensor(forward::call(&ops::SMOOTH_L1_LOSS_BACKWARD, Way::Transposed, &[0, 1, 2], &given)?)
-}
+rule!(BINARY_CROSS_ENTROPY, Rule::Results(Way::Transposed, &[0, 1, 2]));
 
-register!(SMOOTH_L1_LOSS_BACKWARD, ForwardGrad, smooth_l1_loss_backward);
+rule!(BINARY_CROSS_ENTROPY_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
 
-fn huber_loss(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(target), Value::from(reduction), Value::from(delta)];
-    forward::tensor(forward::call(&ops::HUBER_LOSS, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(BINARY_CROSS_ENTROPY_WITH_LOGITS, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
 
-register!(HUBER_LOSS, ForwardGrad, huber_loss);
+rule!(KL_DIV, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn huber_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    delta: f64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(target),
-        Value::from(reduction),
-        Value::from(delta),
-    ];
-    forward::tensor(forward::call(&ops::HUBER_LOSS_BACKWARD, Way::Transposed, &[0, 1, 2], &given)?)
-}
+rule!(NLL_LOSS_FORWARD, Rule::Results(Way::Transposed, &[0, 2]));
 
-register!(HUBER_LOSS_BACKWARD, ForwardGrad, huber_loss_backward);
+rule!(NLL_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 3]));
 
-fn binary_cross_entropy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(target), Value::from(weight), Value::from(reduction)];
-    forward::tensor(forward::call(&ops::BINARY_CROSS_ENTROPY, Way::Transposed, &[0, 1, 2], &given)?)
-}
+rule!(_CROSS_ENTROPY, Rule::Results(Way::Transposed, &[0, 2]));
 
-register!(BINARY_CROSS_ENTROPY, ForwardGrad, binary_cross_entropy);
-
-fn binary_cross_entropy_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(reduction),
-    ];
-    forward::tensor(forward::call(
-        &ops::BINARY_CROSS_ENTROPY_BACKWARD,
-        Way::Transposed,
-        &[0, 1, 2, 3],
-        &given,
-    )?)
-}
-
-register!(BINARY_CROSS_ENTROPY_BACKWARD, ForwardGrad, binary_cross_entropy_backward);
-
-fn binary_cross_entropy_with_logits(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    pos_weight: Option<&Tensor>,
-    reduction: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(pos_weight),
-        Value::from(reduction),
-    ];
-    forward::tensor(forward::call(
-        &ops::BINARY_CROSS_ENTROPY_WITH_LOGITS,
-        Way::Transposed,
-        &[0, 1, 2, 3],
-        &given,
-    )?)
-}
-
-register!(BINARY_CROSS_ENTROPY_WITH_LOGITS, ForwardGrad, binary_cross_entropy_with_logits);
-
-fn kl_div(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    reduction: i64,
-    log_target: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(target), Value::from(reduction), Value::from(log_target)];
-    forward::tensor(forward::call(&ops::KL_DIV, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(KL_DIV, ForwardGrad, kl_div);
-
-fn nll_loss_forward(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor)> {
-    let given = [
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(reduction),
-        Value::from(ignore_index),
-    ];
-    forward::results2(forward::call(&ops::NLL_LOSS_FORWARD, Way::Transposed, &[0, 2], &given)?)
-}
-
-register!(NLL_LOSS_FORWARD, ForwardGrad, nll_loss_forward);
-
-fn nll_loss_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(reduction),
-        Value::from(ignore_index),
-        Value::from(total_weight),
-    ];
-    forward::tensor(forward::call(&ops::NLL_LOSS_BACKWARD, Way::Transposed, &[0, 1, 3], &given)?)
-}
-
-register!(NLL_LOSS_BACKWARD, ForwardGrad, nll_loss_backward);
-
-fn _cross_entropy(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(reduction),
-        Value::from(ignore_index),
-    ];
-    forward::results4(forward::call(&ops::_CROSS_ENTROPY, Way::Transposed, &[0, 2], &given)?)
-}
-
-register!(_CROSS_ENTROPY, ForwardGrad, _cross_entropy);
-
-fn _cross_entropy_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    greatest: &Tensor,
-    log_sum: &Tensor,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(target),
-        Value::from(weight),
-        Value::from(reduction),
-        Value::from(ignore_index),
-        Value::from(total_weight),
-        Value::from(greatest),
-        Value::from(log_sum),
-    ];
-    forward::tensor(forward::call(&ops::_CROSS_ENTROPY_BACKWARD, Way::Transposed, &[0, 1, 3], &given)?)
-}
-
-register!(_CROSS_ENTROPY_BACKWARD, ForwardGrad, _cross_entropy_backward);
+rule!(_CROSS_ENTROPY_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 3]));

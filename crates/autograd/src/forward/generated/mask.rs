@@ -2,41 +2,13 @@
 
 //! Tangents of the operators in `mask`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn masked_select(_: DispatchKeySet, self_: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mask)];
-    forward::tensor(forward::call(&ops::MASKED_SELECT, Way::Linear, &[0], &given)?)
-}
+rule!(MASKED_SELECT, Rule::Results(Way::Linear, &[0]));
 
-register!(MASKED_SELECT, ForwardGrad, masked_select);
+rule!(MASKED_SCATTER_, Rule::InPlace { twin: &ops::MASKED_SCATTER, order: &[] });
 
-fn masked_scatter_(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(source)];
-    forward::in_place(&ops::MASKED_SCATTER_, &ops::MASKED_SCATTER, &[], &given)
-}
+rule!(MASKED_SCATTER, Rule::Results(Way::Linear, &[0, 2]));
 
-register!(MASKED_SCATTER_, ForwardGrad, masked_scatter_);
-
-fn masked_scatter(_: DispatchKeySet, self_: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mask), Value::from(source)];
-    forward::tensor(forward::call(&ops::MASKED_SCATTER, Way::Linear, &[0, 2], &given)?)
-}
-
-register!(MASKED_SCATTER, ForwardGrad, masked_scatter);
-
-fn masked_scatter_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    mask: &Tensor,
-    sizes: &[i64],
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(mask), Value::from(sizes)];
-    forward::tensor(forward::call(&ops::MASKED_SCATTER_BACKWARD, Way::Linear, &[0], &given)?)
-}
-
-register!(MASKED_SCATTER_BACKWARD, ForwardGrad, masked_scatter_backward);
+rule!(MASKED_SCATTER_BACKWARD, Rule::Results(Way::Linear, &[0]));

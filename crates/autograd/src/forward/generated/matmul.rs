@@ -3,11 +3,10 @@
 //! Tangents of the operators in `matmul`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn mm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let mat2_p = call.argument(1)?.tensor()?;
@@ -23,12 +22,7 @@ fn mm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn mm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mat2)];
-    forward::tensor(forward::call(&ops::MM, Way::Formula(mm_tangents), &[0, 1], &given)?)
-}
-
-register!(MM, ForwardGrad, mm);
+rule!(MM, Rule::Results(Way::Formula(mm_tangents), &[0, 1]));
 
 fn bmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let mat2_p = call.argument(1)?.tensor()?;
@@ -44,12 +38,7 @@ fn bmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn bmm(_: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(mat2)];
-    forward::tensor(forward::call(&ops::BMM, Way::Formula(bmm_tangents), &[0, 1], &given)?)
-}
-
-register!(BMM, ForwardGrad, bmm);
+rule!(BMM, Rule::Results(Way::Formula(bmm_tangents), &[0, 1]));
 
 fn addmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -70,35 +59,9 @@ fn addmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn addmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(mat1), Value::from(mat2), Value::from(beta), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADDMM, Way::Formula(addmm_tangents), &[0, 1, 2], &given)?)
-}
+rule!(ADDMM, Rule::Results(Way::Formula(addmm_tangents), &[0, 1, 2]));
 
-register!(ADDMM, ForwardGrad, addmm);
-
-fn addmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat1: &Tensor,
-    mat2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(mat1), Value::from(mat2), Value::from(beta), Value::from(alpha)];
-    forward::in_place(&ops::ADDMM_, &ops::ADDMM, &[], &given)
-}
-
-register!(ADDMM_, ForwardGrad, addmm_);
+rule!(ADDMM_, Rule::InPlace { twin: &ops::ADDMM, order: &[] });
 
 fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -119,35 +82,9 @@ fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn baddbmm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(batch1), Value::from(batch2), Value::from(beta), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::BADDBMM, Way::Formula(baddbmm_tangents), &[0, 1, 2], &given)?)
-}
+rule!(BADDBMM, Rule::Results(Way::Formula(baddbmm_tangents), &[0, 1, 2]));
 
-register!(BADDBMM, ForwardGrad, baddbmm);
-
-fn baddbmm_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    batch1: &Tensor,
-    batch2: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(batch1), Value::from(batch2), Value::from(beta), Value::from(alpha)];
-    forward::in_place(&ops::BADDBMM_, &ops::BADDBMM, &[], &given)
-}
-
-register!(BADDBMM_, ForwardGrad, baddbmm_);
+rule!(BADDBMM_, Rule::InPlace { twin: &ops::BADDBMM, order: &[] });
 
 fn mv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -163,12 +100,7 @@ fn mv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn mv(_: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(vec)];
-    forward::tensor(forward::call(&ops::MV, Way::Formula(mv_tangents), &[0, 1], &given)?)
-}
-
-register!(MV, ForwardGrad, mv);
+rule!(MV, Rule::Results(Way::Formula(mv_tangents), &[0, 1]));
 
 fn addmv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -189,35 +121,9 @@ fn addmv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn addmv(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(mat), Value::from(vec), Value::from(beta), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADDMV, Way::Formula(addmv_tangents), &[0, 1, 2], &given)?)
-}
+rule!(ADDMV, Rule::Results(Way::Formula(addmv_tangents), &[0, 1, 2]));
 
-register!(ADDMV, ForwardGrad, addmv);
-
-fn addmv_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mat: &Tensor,
-    vec: &Tensor,
-    beta: Scalar,
-    alpha: Scalar,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(mat), Value::from(vec), Value::from(beta), Value::from(alpha)];
-    forward::in_place(&ops::ADDMV_, &ops::ADDMV, &[], &given)
-}
-
-register!(ADDMV_, ForwardGrad, addmv_);
+rule!(ADDMV_, Rule::InPlace { twin: &ops::ADDMV, order: &[] });
 
 fn dot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -233,12 +139,7 @@ fn dot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn dot(_: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(tensor)];
-    forward::tensor(forward::call(&ops::DOT, Way::Formula(dot_tangents), &[0, 1], &given)?)
-}
-
-register!(DOT, ForwardGrad, dot);
+rule!(DOT, Rule::Results(Way::Formula(dot_tangents), &[0, 1]));
 
 fn vdot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let other_p = call.argument(1)?.tensor()?;
@@ -254,9 +155,4 @@ fn vdot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn vdot(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::VDOT, Way::Formula(vdot_tangents), &[0, 1], &given)?)
-}
-
-register!(VDOT, ForwardGrad, vdot);
+rule!(VDOT, Rule::Results(Way::Formula(vdot_tangents), &[0, 1]));

@@ -3,9 +3,8 @@
 //! Tangents of the operators in `normalization`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
@@ -66,56 +65,9 @@ fn native_layer_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-fn native_layer_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(input),
-        Value::from(normalized_shape),
-        Value::from(weight),
-        Value::from(bias),
-        Value::from(eps),
-    ];
-    forward::results3(forward::call(
-        &ops::NATIVE_LAYER_NORM,
-        Way::Formula(native_layer_norm_tangents),
-        &[0, 2, 3],
-        &given,
-    )?)
-}
+rule!(NATIVE_LAYER_NORM, Rule::Results(Way::Formula(native_layer_norm_tangents), &[0, 2, 3]));
 
-register!(NATIVE_LAYER_NORM, ForwardGrad, native_layer_norm);
-
-fn native_layer_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_out),
-        Value::from(input),
-        Value::from(normalized_shape),
-        Value::from(mean),
-        Value::from(rstd),
-        Value::from(weight),
-        Value::from(bias),
-        Value::from(output_mask.to_vec()),
-    ];
-    forward::results3(forward::call(&ops::NATIVE_LAYER_NORM_BACKWARD, Way::Transposed, &[0, 1, 5], &given)?)
-}
-
-register!(NATIVE_LAYER_NORM_BACKWARD, ForwardGrad, native_layer_norm_backward);
+rule!(NATIVE_LAYER_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 5]));
 
 fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let C = call.argument(4)?.int()?;
@@ -167,66 +119,9 @@ fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-fn native_group_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(input),
-        Value::from(weight),
-        Value::from(bias),
-        Value::from(N),
-        Value::from(C),
-        Value::from(HxW),
-        Value::from(group),
-        Value::from(eps),
-    ];
-    forward::results3(forward::call(
-        &ops::NATIVE_GROUP_NORM,
-        Way::Formula(native_group_norm_tangents),
-        &[0, 1, 2],
-        &given,
-    )?)
-}
+rule!(NATIVE_GROUP_NORM, Rule::Results(Way::Formula(native_group_norm_tangents), &[0, 1, 2]));
 
-register!(NATIVE_GROUP_NORM, ForwardGrad, native_group_norm);
-
-fn native_group_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    mean: &Tensor,
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    N: i64,
-    C: i64,
-    HxW: i64,
-    group: i64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_out),
-        Value::from(input),
-        Value::from(mean),
-        Value::from(rstd),
-        Value::from(weight),
-        Value::from(N),
-        Value::from(C),
-        Value::from(HxW),
-        Value::from(group),
-        Value::from(output_mask.to_vec()),
-    ];
-    forward::results3(forward::call(&ops::NATIVE_GROUP_NORM_BACKWARD, Way::Transposed, &[0, 1, 4], &given)?)
-}
-
-register!(NATIVE_GROUP_NORM_BACKWARD, ForwardGrad, native_group_norm_backward);
+rule!(NATIVE_GROUP_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 4]));
 
 fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     call.refuse(3, "native_batch_norm, for its running_mean")?;
@@ -294,71 +189,9 @@ fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-fn native_batch_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    bias: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    training: bool,
-    momentum: f64,
-    eps: f64,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(input),
-        Value::from(weight),
-        Value::from(bias),
-        Value::from(running_mean),
-        Value::from(running_var),
-        Value::from(training),
-        Value::from(momentum),
-        Value::from(eps),
-    ];
-    forward::results3(forward::call(
-        &ops::NATIVE_BATCH_NORM,
-        Way::Formula(native_batch_norm_tangents),
-        &[0, 1, 2, 3, 4],
-        &given,
-    )?)
-}
+rule!(NATIVE_BATCH_NORM, Rule::Results(Way::Formula(native_batch_norm_tangents), &[0, 1, 2, 3, 4]));
 
-register!(NATIVE_BATCH_NORM, ForwardGrad, native_batch_norm);
-
-fn native_batch_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    weight: Option<&Tensor>,
-    running_mean: Option<&Tensor>,
-    running_var: Option<&Tensor>,
-    save_mean: Option<&Tensor>,
-    save_invstd: Option<&Tensor>,
-    train: bool,
-    eps: f64,
-    output_mask: [bool; 3],
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_out),
-        Value::from(input),
-        Value::from(weight),
-        Value::from(running_mean),
-        Value::from(running_var),
-        Value::from(save_mean),
-        Value::from(save_invstd),
-        Value::from(train),
-        Value::from(eps),
-        Value::from(output_mask.to_vec()),
-    ];
-    forward::results3(forward::call(
-        &ops::NATIVE_BATCH_NORM_BACKWARD,
-        Way::Transposed,
-        &[0, 1, 2, 3, 4],
-        &given,
-    )?)
-}
-
-register!(NATIVE_BATCH_NORM_BACKWARD, ForwardGrad, native_batch_norm_backward);
+rule!(NATIVE_BATCH_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3, 4]));
 
 fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let eps = call.argument(3)?.optional_float()?;
@@ -394,42 +227,6 @@ fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?])
 }
 
-fn _fused_rms_norm(
-    _: DispatchKeySet,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    weight: Option<&Tensor>,
-    eps: Option<f64>,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(input), Value::from(normalized_shape), Value::from(weight), Value::from(eps)];
-    forward::results2(forward::call(
-        &ops::_FUSED_RMS_NORM,
-        Way::Formula(_fused_rms_norm_tangents),
-        &[0, 2],
-        &given,
-    )?)
-}
+rule!(_FUSED_RMS_NORM, Rule::Results(Way::Formula(_fused_rms_norm_tangents), &[0, 2]));
 
-register!(_FUSED_RMS_NORM, ForwardGrad, _fused_rms_norm);
-
-fn _fused_rms_norm_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    input: &Tensor,
-    normalized_shape: &[i64],
-    rstd: &Tensor,
-    weight: Option<&Tensor>,
-    output_mask: [bool; 2],
-) -> Result<(Tensor, Tensor)> {
-    let given = [
-        Value::from(grad_out),
-        Value::from(input),
-        Value::from(normalized_shape),
-        Value::from(rstd),
-        Value::from(weight),
-        Value::from(output_mask.to_vec()),
-    ];
-    forward::results2(forward::call(&ops::_FUSED_RMS_NORM_BACKWARD, Way::Transposed, &[0, 1, 4], &given)?)
-}
-
-register!(_FUSED_RMS_NORM_BACKWARD, ForwardGrad, _fused_rms_norm_backward);
+rule!(_FUSED_RMS_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 4]));

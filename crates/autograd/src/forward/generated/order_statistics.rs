@@ -3,11 +3,10 @@
 //! Tangents of the operators in `order_statistics`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn cummax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -20,12 +19,7 @@ fn cummax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn cummax(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::results2(forward::call(&ops::CUMMAX, Way::Formula(cummax_tangents), &[0], &given)?)
-}
-
-register!(CUMMAX, ForwardGrad, cummax);
+rule!(CUMMAX, Rule::Results(Way::Formula(cummax_tangents), &[0]));
 
 fn cummin_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -38,12 +32,7 @@ fn cummin_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn cummin(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::results2(forward::call(&ops::CUMMIN, Way::Formula(cummin_tangents), &[0], &given)?)
-}
-
-register!(CUMMIN, ForwardGrad, cummin);
+rule!(CUMMIN, Rule::Results(Way::Formula(cummin_tangents), &[0]));
 
 fn kthvalue_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(2)?.int()?;
@@ -57,19 +46,9 @@ fn kthvalue_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn kthvalue(_: DispatchKeySet, self_: &Tensor, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(k), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::KTHVALUE, Way::Formula(kthvalue_tangents), &[0], &given)?)
-}
+rule!(KTHVALUE, Rule::Results(Way::Formula(kthvalue_tangents), &[0]));
 
-register!(KTHVALUE, ForwardGrad, kthvalue);
-
-fn median(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::MEDIAN, Way::Transposed, &[0], &given)?)
-}
-
-register!(MEDIAN, ForwardGrad, median);
+rule!(MEDIAN, Rule::Results(Way::Transposed, &[0]));
 
 fn median_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -83,19 +62,9 @@ fn median_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn median_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MEDIAN_DIM, Way::Formula(median_dim_tangents), &[0], &given)?)
-}
+rule!(MEDIAN_DIM, Rule::Results(Way::Formula(median_dim_tangents), &[0]));
 
-register!(MEDIAN_DIM, ForwardGrad, median_dim);
-
-fn nanmedian(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::NANMEDIAN, Way::Transposed, &[0], &given)?)
-}
-
-register!(NANMEDIAN, ForwardGrad, nanmedian);
+rule!(NANMEDIAN, Rule::Results(Way::Transposed, &[0]));
 
 fn nanmedian_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -109,12 +78,7 @@ fn nanmedian_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn nanmedian_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::NANMEDIAN_DIM, Way::Formula(nanmedian_dim_tangents), &[0], &given)?)
-}
-
-register!(NANMEDIAN_DIM, ForwardGrad, nanmedian_dim);
+rule!(NANMEDIAN_DIM, Rule::Results(Way::Formula(nanmedian_dim_tangents), &[0]));
 
 fn mode_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -128,9 +92,4 @@ fn mode_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn mode(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MODE, Way::Formula(mode_tangents), &[0], &given)?)
-}
-
-register!(MODE, ForwardGrad, mode);
+rule!(MODE, Rule::Results(Way::Formula(mode_tangents), &[0]));

@@ -2,138 +2,33 @@
 
 //! Tangents of the operators in `piecewise`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn hardshrink(_: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(lambd)];
-    forward::tensor(forward::call(&ops::HARDSHRINK, Way::Pointwise, &[0], &given)?)
-}
+rule!(HARDSHRINK, Rule::Results(Way::Pointwise, &[0]));
 
-register!(HARDSHRINK, ForwardGrad, hardshrink);
+rule!(HARDSHRINK_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn hardshrink_backward(
-    _: DispatchKeySet,
-    grad_out: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_out), Value::from(self_), Value::from(lambd)];
-    forward::tensor(forward::call(&ops::HARDSHRINK_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(SOFTSHRINK, Rule::Results(Way::Pointwise, &[0]));
 
-register!(HARDSHRINK_BACKWARD, ForwardGrad, hardshrink_backward);
+rule!(SOFTSHRINK_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn softshrink(_: DispatchKeySet, self_: &Tensor, lambd: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(lambd)];
-    forward::tensor(forward::call(&ops::SOFTSHRINK, Way::Pointwise, &[0], &given)?)
-}
+rule!(HARDSIGMOID, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SOFTSHRINK, ForwardGrad, softshrink);
+rule!(HARDSIGMOID_, Rule::InPlace { twin: &ops::HARDSIGMOID, order: &[] });
 
-fn softshrink_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    lambd: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(lambd)];
-    forward::tensor(forward::call(&ops::SOFTSHRINK_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(HARDSIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(SOFTSHRINK_BACKWARD, ForwardGrad, softshrink_backward);
+rule!(HARDSWISH, Rule::Results(Way::Pointwise, &[0]));
 
-fn hardsigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::HARDSIGMOID, Way::Pointwise, &[0], &given)?)
-}
+rule!(HARDSWISH_, Rule::InPlace { twin: &ops::HARDSWISH, order: &[] });
 
-register!(HARDSIGMOID, ForwardGrad, hardsigmoid);
+rule!(HARDSWISH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn hardsigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::HARDSIGMOID_, &ops::HARDSIGMOID, &[], &given)
-}
+rule!(GLU, Rule::Results(Way::Transposed, &[0]));
 
-register!(HARDSIGMOID_, ForwardGrad, hardsigmoid_);
+rule!(_PRELU_KERNEL, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn hardsigmoid_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::HARDSIGMOID_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(_PRELU_KERNEL_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1, 2]));
 
-register!(HARDSIGMOID_BACKWARD, ForwardGrad, hardsigmoid_backward);
-
-fn hardswish(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::HARDSWISH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(HARDSWISH, ForwardGrad, hardswish);
-
-fn hardswish_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::HARDSWISH_, &ops::HARDSWISH, &[], &given)
-}
-
-register!(HARDSWISH_, ForwardGrad, hardswish_);
-
-fn hardswish_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::HARDSWISH_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(HARDSWISH_BACKWARD, ForwardGrad, hardswish_backward);
-
-fn glu(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::tensor(forward::call(&ops::GLU, Way::Transposed, &[0], &given)?)
-}
-
-register!(GLU, ForwardGrad, glu);
-
-fn _prelu_kernel(_: DispatchKeySet, self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(weight)];
-    forward::tensor(forward::call(&ops::_PRELU_KERNEL, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(_PRELU_KERNEL, ForwardGrad, _prelu_kernel);
-
-fn _prelu_kernel_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    weight: &Tensor,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(weight)];
-    forward::results2(forward::call(&ops::_PRELU_KERNEL_BACKWARD, Way::Pointwise, &[0, 1, 2], &given)?)
-}
-
-register!(_PRELU_KERNEL_BACKWARD, ForwardGrad, _prelu_kernel_backward);
-
-fn rrelu_with_noise_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    noise: &Tensor,
-    lower: Scalar,
-    upper: Scalar,
-    training: bool,
-    self_is_result: bool,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(noise),
-        Value::from(lower),
-        Value::from(upper),
-        Value::from(training),
-        Value::from(self_is_result),
-    ];
-    forward::tensor(forward::call(&ops::RRELU_WITH_NOISE_BACKWARD, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(RRELU_WITH_NOISE_BACKWARD, ForwardGrad, rrelu_with_noise_backward);
+rule!(RRELU_WITH_NOISE_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));

@@ -2,11 +2,10 @@
 
 //! Tangents of the operators in `pooling`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn max_pool2d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -26,122 +25,17 @@ fn max_pool2d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn max_pool2d_with_indices(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given = [
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(ceil_mode),
-    ];
-    forward::results2(forward::call(
-        &ops::MAX_POOL2D_WITH_INDICES,
-        Way::Formula(max_pool2d_with_indices_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(MAX_POOL2D_WITH_INDICES, Rule::Results(Way::Formula(max_pool2d_with_indices_tangents), &[0]));
 
-register!(MAX_POOL2D_WITH_INDICES, ForwardGrad, max_pool2d_with_indices);
+rule!(MAX_POOL2D_WITH_INDICES_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn max_pool2d_with_indices_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(ceil_mode),
-        Value::from(indices),
-    ];
-    forward::tensor(forward::call(&ops::MAX_POOL2D_WITH_INDICES_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(AVG_POOL2D, Rule::Results(Way::Linear, &[0]));
 
-register!(MAX_POOL2D_WITH_INDICES_BACKWARD, ForwardGrad, max_pool2d_with_indices_backward);
+rule!(AVG_POOL2D_BACKWARD, Rule::Results(Way::Linear, &[0, 1]));
 
-fn avg_pool2d(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(ceil_mode),
-        Value::from(count_include_pad),
-        Value::from(divisor_override),
-    ];
-    forward::tensor(forward::call(&ops::AVG_POOL2D, Way::Linear, &[0], &given)?)
-}
+rule!(_ADAPTIVE_AVG_POOL2D, Rule::Results(Way::Linear, &[0]));
 
-register!(AVG_POOL2D, ForwardGrad, avg_pool2d);
-
-fn avg_pool2d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(ceil_mode),
-        Value::from(count_include_pad),
-        Value::from(divisor_override),
-    ];
-    forward::tensor(forward::call(&ops::AVG_POOL2D_BACKWARD, Way::Linear, &[0, 1], &given)?)
-}
-
-register!(AVG_POOL2D_BACKWARD, ForwardGrad, avg_pool2d_backward);
-
-fn _adaptive_avg_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(output_size)];
-    forward::tensor(forward::call(&ops::_ADAPTIVE_AVG_POOL2D, Way::Linear, &[0], &given)?)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D, ForwardGrad, _adaptive_avg_pool2d);
-
-fn _adaptive_avg_pool2d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::_ADAPTIVE_AVG_POOL2D_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_ADAPTIVE_AVG_POOL2D_BACKWARD, ForwardGrad, _adaptive_avg_pool2d_backward);
+rule!(_ADAPTIVE_AVG_POOL2D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
 
 fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -161,122 +55,17 @@ fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn max_pool3d_with_indices(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given = [
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(ceil_mode),
-    ];
-    forward::results2(forward::call(
-        &ops::MAX_POOL3D_WITH_INDICES,
-        Way::Formula(max_pool3d_with_indices_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(MAX_POOL3D_WITH_INDICES, Rule::Results(Way::Formula(max_pool3d_with_indices_tangents), &[0]));
 
-register!(MAX_POOL3D_WITH_INDICES, ForwardGrad, max_pool3d_with_indices);
+rule!(MAX_POOL3D_WITH_INDICES_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn max_pool3d_with_indices_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    dilation: &[i64],
-    ceil_mode: bool,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(dilation),
-        Value::from(ceil_mode),
-        Value::from(indices),
-    ];
-    forward::tensor(forward::call(&ops::MAX_POOL3D_WITH_INDICES_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(AVG_POOL3D, Rule::Results(Way::Linear, &[0]));
 
-register!(MAX_POOL3D_WITH_INDICES_BACKWARD, ForwardGrad, max_pool3d_with_indices_backward);
+rule!(AVG_POOL3D_BACKWARD, Rule::Results(Way::Linear, &[0, 1]));
 
-fn avg_pool3d(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(ceil_mode),
-        Value::from(count_include_pad),
-        Value::from(divisor_override),
-    ];
-    forward::tensor(forward::call(&ops::AVG_POOL3D, Way::Linear, &[0], &given)?)
-}
+rule!(_ADAPTIVE_AVG_POOL3D, Rule::Results(Way::Linear, &[0]));
 
-register!(AVG_POOL3D, ForwardGrad, avg_pool3d);
-
-fn avg_pool3d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    kernel_size: &[i64],
-    stride: &[i64],
-    padding: &[i64],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: Option<i64>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(self_),
-        Value::from(kernel_size),
-        Value::from(stride),
-        Value::from(padding),
-        Value::from(ceil_mode),
-        Value::from(count_include_pad),
-        Value::from(divisor_override),
-    ];
-    forward::tensor(forward::call(&ops::AVG_POOL3D_BACKWARD, Way::Linear, &[0, 1], &given)?)
-}
-
-register!(AVG_POOL3D_BACKWARD, ForwardGrad, avg_pool3d_backward);
-
-fn _adaptive_avg_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(output_size)];
-    forward::tensor(forward::call(&ops::_ADAPTIVE_AVG_POOL3D, Way::Linear, &[0], &given)?)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D, ForwardGrad, _adaptive_avg_pool3d);
-
-fn _adaptive_avg_pool3d_backward(_: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_)];
-    forward::tensor(forward::call(&ops::_ADAPTIVE_AVG_POOL3D_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_ADAPTIVE_AVG_POOL3D_BACKWARD, ForwardGrad, _adaptive_avg_pool3d_backward);
+rule!(_ADAPTIVE_AVG_POOL3D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
 
 fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -296,29 +85,9 @@ fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn adaptive_max_pool2d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(output_size)];
-    forward::results2(forward::call(
-        &ops::ADAPTIVE_MAX_POOL2D,
-        Way::Formula(adaptive_max_pool2d_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(ADAPTIVE_MAX_POOL2D, Rule::Results(Way::Formula(adaptive_max_pool2d_tangents), &[0]));
 
-register!(ADAPTIVE_MAX_POOL2D, ForwardGrad, adaptive_max_pool2d);
-
-fn adaptive_max_pool2d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(indices)];
-    forward::tensor(forward::call(&ops::ADAPTIVE_MAX_POOL2D_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(ADAPTIVE_MAX_POOL2D_BACKWARD, ForwardGrad, adaptive_max_pool2d_backward);
+rule!(ADAPTIVE_MAX_POOL2D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
 
 fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -338,26 +107,6 @@ fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn adaptive_max_pool3d(_: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(output_size)];
-    forward::results2(forward::call(
-        &ops::ADAPTIVE_MAX_POOL3D,
-        Way::Formula(adaptive_max_pool3d_tangents),
-        &[0],
-        &given,
-    )?)
-}
+rule!(ADAPTIVE_MAX_POOL3D, Rule::Results(Way::Formula(adaptive_max_pool3d_tangents), &[0]));
 
-register!(ADAPTIVE_MAX_POOL3D, ForwardGrad, adaptive_max_pool3d);
-
-fn adaptive_max_pool3d_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    self_: &Tensor,
-    indices: &Tensor,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(self_), Value::from(indices)];
-    forward::tensor(forward::call(&ops::ADAPTIVE_MAX_POOL3D_BACKWARD, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(ADAPTIVE_MAX_POOL3D_BACKWARD, ForwardGrad, adaptive_max_pool3d_backward);
+rule!(ADAPTIVE_MAX_POOL3D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));

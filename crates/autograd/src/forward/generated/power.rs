@@ -2,43 +2,15 @@
 
 //! Tangents of the operators in `power`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn pow_tensor_scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(exponent)];
-    forward::tensor(forward::call(&ops::POW_TENSOR_SCALAR, Way::Pointwise, &[0], &given)?)
-}
+rule!(POW_TENSOR_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(POW_TENSOR_SCALAR, ForwardGrad, pow_tensor_scalar);
+rule!(POW__SCALAR, Rule::InPlace { twin: &ops::POW_TENSOR_SCALAR, order: &[] });
 
-fn pow__scalar(_: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(exponent)];
-    forward::in_place(&ops::POW__SCALAR, &ops::POW_TENSOR_SCALAR, &[], &given)
-}
+rule!(POW_TENSOR_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(POW__SCALAR, ForwardGrad, pow__scalar);
+rule!(POW__TENSOR, Rule::InPlace { twin: &ops::POW_TENSOR_TENSOR, order: &[] });
 
-fn pow_tensor_tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(exponent)];
-    forward::tensor(forward::call(&ops::POW_TENSOR_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(POW_TENSOR_TENSOR, ForwardGrad, pow_tensor_tensor);
-
-fn pow__tensor(_: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(exponent)];
-    forward::in_place(&ops::POW__TENSOR, &ops::POW_TENSOR_TENSOR, &[], &given)
-}
-
-register!(POW__TENSOR, ForwardGrad, pow__tensor);
-
-fn pow_scalar(_: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(exponent)];
-    forward::tensor(forward::call(&ops::POW_SCALAR, Way::Pointwise, &[1], &given)?)
-}
-
-register!(POW_SCALAR, ForwardGrad, pow_scalar);
+rule!(POW_SCALAR, Rule::Results(Way::Pointwise, &[1]));

@@ -2,135 +2,30 @@
 
 //! Tangents of the operators in `random`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Generator, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn uniform_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    from: f64,
-    to: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(from), Value::from(to), Value::from(generator.cloned())];
-    forward::overwritten(&ops::UNIFORM_, &given)
-}
+rule!(UNIFORM_, Rule::Overwritten);
 
-register!(UNIFORM_, ForwardGrad, uniform_);
+rule!(NORMAL_, Rule::Overwritten);
 
-fn normal_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(mean), Value::from(std), Value::from(generator.cloned())];
-    forward::overwritten(&ops::NORMAL_, &given)
-}
+rule!(EXPONENTIAL_, Rule::Overwritten);
 
-register!(NORMAL_, ForwardGrad, normal_);
+rule!(CAUCHY_, Rule::Overwritten);
 
-fn exponential_(_: DispatchKeySet, self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(lambd), Value::from(generator.cloned())];
-    forward::overwritten(&ops::EXPONENTIAL_, &given)
-}
+rule!(LOG_NORMAL_, Rule::Overwritten);
 
-register!(EXPONENTIAL_, ForwardGrad, exponential_);
+rule!(GEOMETRIC_, Rule::Overwritten);
 
-fn cauchy_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    median: f64,
-    sigma: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given =
-        [Value::from(self_), Value::from(median), Value::from(sigma), Value::from(generator.cloned())];
-    forward::overwritten(&ops::CAUCHY_, &given)
-}
+rule!(RANDOM_, Rule::Overwritten);
 
-register!(CAUCHY_, ForwardGrad, cauchy_);
+rule!(RANDOM__TO, Rule::Overwritten);
 
-fn log_normal_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(mean), Value::from(std), Value::from(generator.cloned())];
-    forward::overwritten(&ops::LOG_NORMAL_, &given)
-}
+rule!(RANDOM__FROM, Rule::Overwritten);
 
-register!(LOG_NORMAL_, ForwardGrad, log_normal_);
+rule!(BERNOULLI__FLOAT, Rule::Overwritten);
 
-fn geometric_(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(p), Value::from(generator.cloned())];
-    forward::overwritten(&ops::GEOMETRIC_, &given)
-}
+rule!(BERNOULLI__TENSOR, Rule::Overwritten);
 
-register!(GEOMETRIC_, ForwardGrad, geometric_);
+rule!(BERNOULLI, Rule::Results(Way::Transposed, &[0]));
 
-fn random_(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(generator.cloned())];
-    forward::overwritten(&ops::RANDOM_, &given)
-}
-
-register!(RANDOM_, ForwardGrad, random_);
-
-fn random__to(_: DispatchKeySet, self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(to), Value::from(generator.cloned())];
-    forward::overwritten(&ops::RANDOM__TO, &given)
-}
-
-register!(RANDOM__TO, ForwardGrad, random__to);
-
-fn random__from(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    from: i64,
-    to: Option<i64>,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(from), Value::from(to), Value::from(generator.cloned())];
-    forward::overwritten(&ops::RANDOM__FROM, &given)
-}
-
-register!(RANDOM__FROM, ForwardGrad, random__from);
-
-fn bernoulli__float(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(p), Value::from(generator.cloned())];
-    forward::overwritten(&ops::BERNOULLI__FLOAT, &given)
-}
-
-register!(BERNOULLI__FLOAT, ForwardGrad, bernoulli__float);
-
-fn bernoulli__tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(p), Value::from(generator.cloned())];
-    forward::overwritten(&ops::BERNOULLI__TENSOR, &given)
-}
-
-register!(BERNOULLI__TENSOR, ForwardGrad, bernoulli__tensor);
-
-fn bernoulli(_: DispatchKeySet, self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::BERNOULLI, Way::Transposed, &[0], &given)?)
-}
-
-register!(BERNOULLI, ForwardGrad, bernoulli);
-
-fn bernoulli_p(_: DispatchKeySet, self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(p), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::BERNOULLI_P, Way::Transposed, &[0], &given)?)
-}
-
-register!(BERNOULLI_P, ForwardGrad, bernoulli_p);
+rule!(BERNOULLI_P, Rule::Results(Way::Transposed, &[0]));

@@ -2,158 +2,16 @@
 
 //! Tangents of the operators in `ranges`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{Device, DispatchKeySet, Layout, Result, Scalar, ScalarType};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn linspace_tensor_tensor(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LINSPACE_TENSOR_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(LINSPACE_TENSOR_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(LINSPACE_TENSOR_TENSOR, ForwardGrad, linspace_tensor_tensor);
+rule!(LINSPACE_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-fn linspace_tensor_scalar(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LINSPACE_TENSOR_SCALAR, Way::Transposed, &[0], &given)?)
-}
+rule!(LINSPACE_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
 
-register!(LINSPACE_TENSOR_SCALAR, ForwardGrad, linspace_tensor_scalar);
+rule!(LOGSPACE_TENSOR_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-fn linspace_scalar_tensor(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LINSPACE_SCALAR_TENSOR, Way::Transposed, &[1], &given)?)
-}
+rule!(LOGSPACE_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-register!(LINSPACE_SCALAR_TENSOR, ForwardGrad, linspace_scalar_tensor);
-
-fn logspace_tensor_tensor(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(base),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LOGSPACE_TENSOR_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(LOGSPACE_TENSOR_TENSOR, ForwardGrad, logspace_tensor_tensor);
-
-fn logspace_tensor_scalar(
-    _: DispatchKeySet,
-    start: &Tensor,
-    end: Scalar,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(base),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LOGSPACE_TENSOR_SCALAR, Way::Transposed, &[0], &given)?)
-}
-
-register!(LOGSPACE_TENSOR_SCALAR, ForwardGrad, logspace_tensor_scalar);
-
-fn logspace_scalar_tensor(
-    _: DispatchKeySet,
-    start: Scalar,
-    end: &Tensor,
-    steps: i64,
-    base: f64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(start),
-        Value::from(end),
-        Value::from(steps),
-        Value::from(base),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-    ];
-    forward::tensor(forward::call(&ops::LOGSPACE_SCALAR_TENSOR, Way::Transposed, &[1], &given)?)
-}
-
-register!(LOGSPACE_SCALAR_TENSOR, ForwardGrad, logspace_scalar_tensor);
+rule!(LOGSPACE_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));

@@ -3,98 +3,27 @@
 //! Tangents of the operators in `reduce`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
 
-fn sum(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::SUM, Way::Linear, &[0], &given)?)
-}
+rule!(SUM, Rule::Results(Way::Linear, &[0]));
 
-register!(SUM, ForwardGrad, sum);
+rule!(SUM_DIM_INTLIST, Rule::Results(Way::Linear, &[0]));
 
-fn sum_dim_intlist(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::SUM_DIM_INTLIST, Way::Linear, &[0], &given)?)
-}
+rule!(NANSUM, Rule::Results(Way::Transposed, &[0]));
 
-register!(SUM_DIM_INTLIST, ForwardGrad, sum_dim_intlist);
+rule!(MEAN, Rule::Results(Way::Linear, &[0]));
 
-fn nansum(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::NANSUM, Way::Transposed, &[0], &given)?)
-}
+rule!(MEAN_DIM, Rule::Results(Way::Linear, &[0]));
 
-register!(NANSUM, ForwardGrad, nansum);
+rule!(PROD, Rule::Results(Way::Transposed, &[0]));
 
-fn mean(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::MEAN, Way::Linear, &[0], &given)?)
-}
+rule!(PROD_DIM_INT, Rule::Results(Way::Transposed, &[0]));
 
-register!(MEAN, ForwardGrad, mean);
+rule!(LOGSUMEXP, Rule::Results(Way::Transposed, &[0]));
 
-fn mean_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::MEAN_DIM, Way::Linear, &[0], &given)?)
-}
-
-register!(MEAN_DIM, ForwardGrad, mean_dim);
-
-fn prod(_: DispatchKeySet, self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::PROD, Way::Transposed, &[0], &given)?)
-}
-
-register!(PROD, ForwardGrad, prod);
-
-fn prod_dim_int(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::PROD_DIM_INT, Way::Transposed, &[0], &given)?)
-}
-
-register!(PROD_DIM_INT, ForwardGrad, prod_dim_int);
-
-fn logsumexp(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::LOGSUMEXP, Way::Transposed, &[0], &given)?)
-}
-
-register!(LOGSUMEXP, ForwardGrad, logsumexp);
-
-fn max(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::MAX, Way::Transposed, &[0], &given)?)
-}
-
-register!(MAX, ForwardGrad, max);
+rule!(MAX, Rule::Results(Way::Transposed, &[0]));
 
 fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -108,26 +37,11 @@ fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MAX_DIM, Way::Formula(max_dim_tangents), &[0], &given)?)
-}
+rule!(MAX_DIM, Rule::Results(Way::Formula(max_dim_tangents), &[0]));
 
-register!(MAX_DIM, ForwardGrad, max_dim);
+rule!(AMAX, Rule::Results(Way::Transposed, &[0]));
 
-fn amax(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::AMAX, Way::Transposed, &[0], &given)?)
-}
-
-register!(AMAX, ForwardGrad, amax);
-
-fn min(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::MIN, Way::Transposed, &[0], &given)?)
-}
-
-register!(MIN, ForwardGrad, min);
+rule!(MIN, Rule::Results(Way::Transposed, &[0]));
 
 fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -141,137 +55,26 @@ fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn min_dim(_: DispatchKeySet, self_: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::MIN_DIM, Way::Formula(min_dim_tangents), &[0], &given)?)
-}
+rule!(MIN_DIM, Rule::Results(Way::Formula(min_dim_tangents), &[0]));
 
-register!(MIN_DIM, ForwardGrad, min_dim);
+rule!(AMIN, Rule::Results(Way::Transposed, &[0]));
 
-fn amin(_: DispatchKeySet, self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::AMIN, Way::Transposed, &[0], &given)?)
-}
+rule!(AMINMAX, Rule::Results(Way::Transposed, &[0]));
 
-register!(AMIN, ForwardGrad, amin);
+rule!(VAR_CORRECTION, Rule::Results(Way::Transposed, &[0]));
 
-fn aminmax(_: DispatchKeySet, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::AMINMAX, Way::Transposed, &[0], &given)?)
-}
+rule!(VAR_MEAN_CORRECTION, Rule::Results(Way::Transposed, &[0]));
 
-register!(AMINMAX, ForwardGrad, aminmax);
+rule!(STD_CORRECTION, Rule::Results(Way::Transposed, &[0]));
 
-fn var_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(correction), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::VAR_CORRECTION, Way::Transposed, &[0], &given)?)
-}
+rule!(STD_MEAN_CORRECTION, Rule::Results(Way::Transposed, &[0]));
 
-register!(VAR_CORRECTION, ForwardGrad, var_correction);
+rule!(LINALG_VECTOR_NORM, Rule::Results(Way::Transposed, &[0]));
 
-fn var_mean_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(correction), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::VAR_MEAN_CORRECTION, Way::Transposed, &[0], &given)?)
-}
+rule!(NORM_SCALAR, Rule::Results(Way::Transposed, &[0]));
 
-register!(VAR_MEAN_CORRECTION, ForwardGrad, var_mean_correction);
+rule!(NORM_SCALAROPT_DTYPE, Rule::Results(Way::Transposed, &[0]));
 
-fn std_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(correction), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::STD_CORRECTION, Way::Transposed, &[0], &given)?)
-}
+rule!(NORM_SCALAROPT_DIM, Rule::Results(Way::Transposed, &[0]));
 
-register!(STD_CORRECTION, ForwardGrad, std_correction);
-
-fn std_mean_correction(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    correction: Option<Scalar>,
-    keepdim: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(correction), Value::from(keepdim)];
-    forward::results2(forward::call(&ops::STD_MEAN_CORRECTION, Way::Transposed, &[0], &given)?)
-}
-
-register!(STD_MEAN_CORRECTION, ForwardGrad, std_mean_correction);
-
-fn linalg_vector_norm(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    ord: Scalar,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: Option<ScalarType>,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(ord), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::LINALG_VECTOR_NORM, Way::Transposed, &[0], &given)?)
-}
-
-register!(LINALG_VECTOR_NORM, ForwardGrad, linalg_vector_norm);
-
-fn norm_scalar(_: DispatchKeySet, self_: &Tensor, p: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(p)];
-    forward::tensor(forward::call(&ops::NORM_SCALAR, Way::Transposed, &[0], &given)?)
-}
-
-register!(NORM_SCALAR, ForwardGrad, norm_scalar);
-
-fn norm_scalaropt_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(p), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::NORM_SCALAROPT_DTYPE, Way::Transposed, &[0], &given)?)
-}
-
-register!(NORM_SCALAROPT_DTYPE, ForwardGrad, norm_scalaropt_dtype);
-
-fn norm_scalaropt_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(p), Value::from(dim), Value::from(keepdim)];
-    forward::tensor(forward::call(&ops::NORM_SCALAROPT_DIM, Way::Transposed, &[0], &given)?)
-}
-
-register!(NORM_SCALAROPT_DIM, ForwardGrad, norm_scalaropt_dim);
-
-fn norm_scalaropt_dim_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Option<Scalar>,
-    dim: &[i64],
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(p), Value::from(dim), Value::from(keepdim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::NORM_SCALAROPT_DIM_DTYPE, Way::Transposed, &[0], &given)?)
-}
-
-register!(NORM_SCALAROPT_DIM_DTYPE, ForwardGrad, norm_scalaropt_dim_dtype);
+rule!(NORM_SCALAROPT_DIM_DTYPE, Rule::Results(Way::Transposed, &[0]));

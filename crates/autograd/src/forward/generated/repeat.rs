@@ -2,39 +2,18 @@
 
 //! Tangents of the operators in `repeat`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
-fn repeat(_: DispatchKeySet, self_: &Tensor, repeats: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(repeats)];
-    forward::tensor(forward::call(&ops::REPEAT, Way::Linear, &[0], &given)?)
-}
+rule!(REPEAT, Rule::Results(Way::Linear, &[0]));
 
-register!(REPEAT, ForwardGrad, repeat);
+rule!(FLIP, Rule::Results(Way::Linear, &[0]));
 
-fn flip(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dims)];
-    forward::tensor(forward::call(&ops::FLIP, Way::Linear, &[0], &given)?)
-}
+rule!(ROLL, Rule::Results(Way::Linear, &[0]));
 
-register!(FLIP, ForwardGrad, flip);
-
-fn roll(_: DispatchKeySet, self_: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(shifts), Value::from(dims)];
-    forward::tensor(forward::call(&ops::ROLL, Way::Linear, &[0], &given)?)
-}
-
-register!(ROLL, ForwardGrad, roll);
-
-fn rot90(_: DispatchKeySet, self_: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(k), Value::from(dims)];
-    forward::tensor(forward::call(&ops::ROT90, Way::Linear, &[0], &given)?)
-}
-
-register!(ROT90, ForwardGrad, rot90);
+rule!(ROT90, Rule::Results(Way::Linear, &[0]));
 
 fn constant_pad_nd_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let pad = call.argument(1)?.ints()?;
@@ -46,14 +25,4 @@ fn constant_pad_nd_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn constant_pad_nd(_: DispatchKeySet, self_: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(pad), Value::from(value)];
-    forward::tensor(forward::call(
-        &ops::CONSTANT_PAD_ND,
-        Way::Formula(constant_pad_nd_tangents),
-        &[0],
-        &given,
-    )?)
-}
-
-register!(CONSTANT_PAD_ND, ForwardGrad, constant_pad_nd);
+rule!(CONSTANT_PAD_ND, Rule::Results(Way::Formula(constant_pad_nd_tangents), &[0]));

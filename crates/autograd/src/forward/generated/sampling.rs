@@ -2,148 +2,18 @@
 
 //! Tangents of the operators in `sampling`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{Device, DispatchKeySet, Generator, Layout, MemoryFormat, Result, ScalarType};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn normal_tensor_float(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: f64,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let given = [Value::from(mean), Value::from(std), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::NORMAL_TENSOR_FLOAT, Way::Transposed, &[0], &given)?)
-}
+rule!(NORMAL_TENSOR_FLOAT, Rule::Results(Way::Transposed, &[0]));
 
-register!(NORMAL_TENSOR_FLOAT, ForwardGrad, normal_tensor_float);
+rule!(NORMAL_FLOAT_TENSOR, Rule::Results(Way::Transposed, &[1]));
 
-fn normal_float_tensor(
-    _: DispatchKeySet,
-    mean: f64,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let given = [Value::from(mean), Value::from(std), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::NORMAL_FLOAT_TENSOR, Way::Transposed, &[1], &given)?)
-}
+rule!(NORMAL_TENSOR_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(NORMAL_FLOAT_TENSOR, ForwardGrad, normal_float_tensor);
+rule!(RANDINT_LIKE, Rule::Results(Way::Transposed, &[0]));
 
-fn normal_tensor_tensor(
-    _: DispatchKeySet,
-    mean: &Tensor,
-    std: &Tensor,
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
-    let given = [Value::from(mean), Value::from(std), Value::from(generator.cloned())];
-    forward::tensor(forward::call(&ops::NORMAL_TENSOR_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
+rule!(RANDINT_LIKE_GENERATOR, Rule::Results(Way::Transposed, &[0]));
 
-register!(NORMAL_TENSOR_TENSOR, ForwardGrad, normal_tensor_tensor);
+rule!(RANDINT_LIKE_LOW_DTYPE, Rule::Results(Way::Transposed, &[0]));
 
-fn randint_like(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(high),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-        Value::from(memory_format),
-    ];
-    forward::tensor(forward::call(&ops::RANDINT_LIKE, Way::Transposed, &[0], &given)?)
-}
-
-register!(RANDINT_LIKE, ForwardGrad, randint_like);
-
-fn randint_like_generator(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(high),
-        Value::from(generator.cloned()),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-        Value::from(memory_format),
-    ];
-    forward::tensor(forward::call(&ops::RANDINT_LIKE_GENERATOR, Way::Transposed, &[0], &given)?)
-}
-
-register!(RANDINT_LIKE_GENERATOR, ForwardGrad, randint_like_generator);
-
-fn randint_like_low_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(low),
-        Value::from(high),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-        Value::from(memory_format),
-    ];
-    forward::tensor(forward::call(&ops::RANDINT_LIKE_LOW_DTYPE, Way::Transposed, &[0], &given)?)
-}
-
-register!(RANDINT_LIKE_LOW_DTYPE, ForwardGrad, randint_like_low_dtype);
-
-fn randint_like_low_generator_dtype(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    low: i64,
-    high: i64,
-    generator: Option<&Generator>,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    pin_memory: Option<bool>,
-    memory_format: Option<MemoryFormat>,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(low),
-        Value::from(high),
-        Value::from(generator.cloned()),
-        Value::from(dtype),
-        Value::from(layout),
-        Value::from(device),
-        Value::from(pin_memory),
-        Value::from(memory_format),
-    ];
-    forward::tensor(forward::call(&ops::RANDINT_LIKE_LOW_GENERATOR_DTYPE, Way::Transposed, &[0], &given)?)
-}
-
-register!(RANDINT_LIKE_LOW_GENERATOR_DTYPE, ForwardGrad, randint_like_low_generator_dtype);
+rule!(RANDINT_LIKE_LOW_GENERATOR_DTYPE, Rule::Results(Way::Transposed, &[0]));

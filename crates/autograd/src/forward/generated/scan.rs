@@ -3,52 +3,20 @@
 //! Tangents of the operators in `scan`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, ScalarType};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
-fn cumsum(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::CUMSUM, Way::Linear, &[0], &given)?)
-}
+rule!(CUMSUM, Rule::Results(Way::Linear, &[0]));
 
-register!(CUMSUM, ForwardGrad, cumsum);
+rule!(CUMSUM_, Rule::InPlace { twin: &ops::CUMSUM, order: &[] });
 
-fn cumsum_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(dtype)];
-    forward::in_place(&ops::CUMSUM_, &ops::CUMSUM, &[], &given)
-}
+rule!(CUMPROD, Rule::Results(Way::Transposed, &[0]));
 
-register!(CUMSUM_, ForwardGrad, cumsum_);
+rule!(CUMPROD_, Rule::InPlace { twin: &ops::CUMPROD, order: &[] });
 
-fn cumprod(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(dtype)];
-    forward::tensor(forward::call(&ops::CUMPROD, Way::Transposed, &[0], &given)?)
-}
-
-register!(CUMPROD, ForwardGrad, cumprod);
-
-fn cumprod_(_: DispatchKeySet, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(dtype)];
-    forward::in_place(&ops::CUMPROD_, &ops::CUMPROD, &[], &given)
-}
-
-register!(CUMPROD_, ForwardGrad, cumprod_);
-
-fn _linear_recurrence(
-    _: DispatchKeySet,
-    factor: &Tensor,
-    input: &Tensor,
-    dim: i64,
-    reverse: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(factor), Value::from(input), Value::from(dim), Value::from(reverse)];
-    forward::tensor(forward::call(&ops::_LINEAR_RECURRENCE, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_LINEAR_RECURRENCE, ForwardGrad, _linear_recurrence);
+rule!(_LINEAR_RECURRENCE, Rule::Results(Way::Transposed, &[0, 1]));
 
 fn logcumsumexp_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -61,9 +29,4 @@ fn logcumsumexp_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn logcumsumexp(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::tensor(forward::call(&ops::LOGCUMSUMEXP, Way::Formula(logcumsumexp_tangents), &[0], &given)?)
-}
-
-register!(LOGCUMSUMEXP, ForwardGrad, logcumsumexp);
+rule!(LOGCUMSUMEXP, Rule::Results(Way::Formula(logcumsumexp_tangents), &[0]));

@@ -2,21 +2,6 @@
 
 //! Tangents of the operators in `search`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn bucketize_scalar(
-    _: DispatchKeySet,
-    self_: Scalar,
-    boundaries: &Tensor,
-    out_int32: bool,
-    right: bool,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(boundaries), Value::from(out_int32), Value::from(right)];
-    forward::tensor(forward::call(&ops::BUCKETIZE_SCALAR, Way::Transposed, &[1], &given)?)
-}
-
-register!(BUCKETIZE_SCALAR, ForwardGrad, bucketize_scalar);
+rule!(BUCKETIZE_SCALAR, Rule::Results(Way::Transposed, &[1]));

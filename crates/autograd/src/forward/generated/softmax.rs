@@ -2,11 +2,10 @@
 
 //! Tangents of the operators in `softmax`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar, ScalarType};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn _softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -19,25 +18,9 @@ fn _softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn _softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(half_to_float)];
-    forward::tensor(forward::call(&ops::_SOFTMAX, Way::Formula(_softmax_tangents), &[0], &given)?)
-}
+rule!(_SOFTMAX, Rule::Results(Way::Formula(_softmax_tangents), &[0]));
 
-register!(_SOFTMAX, ForwardGrad, _softmax);
-
-fn _softmax_backward_data(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(output), Value::from(dim), Value::from(input_dtype)];
-    forward::tensor(forward::call(&ops::_SOFTMAX_BACKWARD_DATA, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_SOFTMAX_BACKWARD_DATA, ForwardGrad, _softmax_backward_data);
+rule!(_SOFTMAX_BACKWARD_DATA, Rule::Results(Way::Transposed, &[0, 1]));
 
 fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -53,22 +36,6 @@ fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn _log_softmax(_: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(half_to_float)];
-    forward::tensor(forward::call(&ops::_LOG_SOFTMAX, Way::Formula(_log_softmax_tangents), &[0], &given)?)
-}
+rule!(_LOG_SOFTMAX, Rule::Results(Way::Formula(_log_softmax_tangents), &[0]));
 
-register!(_LOG_SOFTMAX, ForwardGrad, _log_softmax);
-
-fn _log_softmax_backward_data(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    output: &Tensor,
-    dim: i64,
-    input_dtype: ScalarType,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(output), Value::from(dim), Value::from(input_dtype)];
-    forward::tensor(forward::call(&ops::_LOG_SOFTMAX_BACKWARD_DATA, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(_LOG_SOFTMAX_BACKWARD_DATA, ForwardGrad, _log_softmax_backward_data);
+rule!(_LOG_SOFTMAX_BACKWARD_DATA, Rule::Results(Way::Transposed, &[0, 1]));

@@ -2,11 +2,10 @@
 
 //! Tangents of the operators in `sort`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn sort_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -19,12 +18,7 @@ fn sort_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn sort(_: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(descending)];
-    forward::results2(forward::call(&ops::SORT, Way::Formula(sort_tangents), &[0], &given)?)
-}
-
-register!(SORT, ForwardGrad, sort);
+rule!(SORT, Rule::Results(Way::Formula(sort_tangents), &[0]));
 
 fn sort_stable_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(2)?.int()?;
@@ -37,18 +31,7 @@ fn sort_stable_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn sort_stable(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    stable: Option<bool>,
-    dim: i64,
-    descending: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(stable), Value::from(dim), Value::from(descending)];
-    forward::results2(forward::call(&ops::SORT_STABLE, Way::Formula(sort_stable_tangents), &[0], &given)?)
-}
-
-register!(SORT_STABLE, ForwardGrad, sort_stable);
+rule!(SORT_STABLE, Rule::Results(Way::Formula(sort_stable_tangents), &[0]));
 
 fn topk_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(2)?.int()?;
@@ -61,17 +44,4 @@ fn topk_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn topk(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    k: i64,
-    dim: i64,
-    largest: bool,
-    sorted: bool,
-) -> Result<(Tensor, Tensor)> {
-    let given =
-        [Value::from(self_), Value::from(k), Value::from(dim), Value::from(largest), Value::from(sorted)];
-    forward::results2(forward::call(&ops::TOPK, Way::Formula(topk_tangents), &[0], &given)?)
-}
-
-register!(TOPK, ForwardGrad, topk);
+rule!(TOPK, Rule::Results(Way::Formula(topk_tangents), &[0]));

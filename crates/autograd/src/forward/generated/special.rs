@@ -2,202 +2,57 @@
 
 //! Tangents of the operators in `special`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn sinc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SINC, Way::Pointwise, &[0], &given)?)
-}
+rule!(SINC, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SINC, ForwardGrad, sinc);
+rule!(SINC_, Rule::InPlace { twin: &ops::SINC, order: &[] });
 
-fn sinc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SINC_, &ops::SINC, &[], &given)
-}
+rule!(LOGIT, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SINC_, ForwardGrad, sinc_);
+rule!(LOGIT_, Rule::InPlace { twin: &ops::LOGIT, order: &[] });
 
-fn logit(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(eps)];
-    forward::tensor(forward::call(&ops::LOGIT, Way::Pointwise, &[0], &given)?)
-}
+rule!(XLOGY_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(LOGIT, ForwardGrad, logit);
+rule!(XLOGY__TENSOR, Rule::InPlace { twin: &ops::XLOGY_TENSOR, order: &[] });
 
-fn logit_(_: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(eps)];
-    forward::in_place(&ops::LOGIT_, &ops::LOGIT, &[], &given)
-}
+rule!(XLOGY_SCALAR_SELF, Rule::Results(Way::Pointwise, &[1]));
 
-register!(LOGIT_, ForwardGrad, logit_);
+rule!(XLOGY_SCALAR_OTHER, Rule::Results(Way::Pointwise, &[0]));
 
-fn xlogy_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::XLOGY_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(XLOGY__SCALAR_OTHER, Rule::InPlace { twin: &ops::XLOGY_SCALAR_OTHER, order: &[] });
 
-register!(XLOGY_TENSOR, ForwardGrad, xlogy_tensor);
+rule!(SPECIAL_XLOG1PY, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn xlogy__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::XLOGY__TENSOR, &ops::XLOGY_TENSOR, &[], &given)
-}
+rule!(SPECIAL_XLOG1PY_SELF_SCALAR, Rule::Results(Way::Pointwise, &[1]));
 
-register!(XLOGY__TENSOR, ForwardGrad, xlogy__tensor);
+rule!(SPECIAL_XLOG1PY_OTHER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
 
-fn xlogy_scalar_self(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::XLOGY_SCALAR_SELF, Way::Pointwise, &[1], &given)?)
-}
+rule!(LOGADDEXP, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(XLOGY_SCALAR_SELF, ForwardGrad, xlogy_scalar_self);
+rule!(LOGADDEXP2, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn xlogy_scalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::XLOGY_SCALAR_OTHER, Way::Pointwise, &[0], &given)?)
-}
+rule!(HEAVISIDE_, Rule::Overwritten);
 
-register!(XLOGY_SCALAR_OTHER, ForwardGrad, xlogy_scalar_other);
+rule!(NEXTAFTER, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn xlogy__scalar_other(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::XLOGY__SCALAR_OTHER, &ops::XLOGY_SCALAR_OTHER, &[], &given)
-}
+rule!(NEXTAFTER_, Rule::InPlace { twin: &ops::NEXTAFTER, order: &[] });
 
-register!(XLOGY__SCALAR_OTHER, ForwardGrad, xlogy__scalar_other);
+rule!(LDEXP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-fn special_xlog1py(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_XLOG1PY, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(LDEXP_, Rule::InPlace { twin: &ops::LDEXP_TENSOR, order: &[] });
 
-register!(SPECIAL_XLOG1PY, ForwardGrad, special_xlog1py);
+rule!(FREXP_TENSOR, Rule::Results(Way::Pointwise, &[0]));
 
-fn special_xlog1py_self_scalar(_: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_XLOG1PY_SELF_SCALAR, Way::Pointwise, &[1], &given)?)
-}
+rule!(NAN_TO_NUM, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SPECIAL_XLOG1PY_SELF_SCALAR, ForwardGrad, special_xlog1py_self_scalar);
+rule!(NAN_TO_NUM_, Rule::InPlace { twin: &ops::NAN_TO_NUM, order: &[] });
 
-fn special_xlog1py_other_scalar(_: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::SPECIAL_XLOG1PY_OTHER_SCALAR, Way::Pointwise, &[0], &given)?)
-}
+rule!(SPECIAL_ENTR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SPECIAL_XLOG1PY_OTHER_SCALAR, ForwardGrad, special_xlog1py_other_scalar);
+rule!(SPECIAL_NDTR, Rule::Results(Way::Pointwise, &[0]));
 
-fn logaddexp(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::LOGADDEXP, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(SPECIAL_LOG_NDTR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOGADDEXP, ForwardGrad, logaddexp);
-
-fn logaddexp2(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::LOGADDEXP2, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(LOGADDEXP2, ForwardGrad, logaddexp2);
-
-fn heaviside_(_: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(values)];
-    forward::overwritten(&ops::HEAVISIDE_, &given)
-}
-
-register!(HEAVISIDE_, ForwardGrad, heaviside_);
-
-fn nextafter(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::NEXTAFTER, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(NEXTAFTER, ForwardGrad, nextafter);
-
-fn nextafter_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::NEXTAFTER_, &ops::NEXTAFTER, &[], &given)
-}
-
-register!(NEXTAFTER_, ForwardGrad, nextafter_);
-
-fn ldexp_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::LDEXP_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(LDEXP_TENSOR, ForwardGrad, ldexp_tensor);
-
-fn ldexp_(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::LDEXP_, &ops::LDEXP_TENSOR, &[], &given)
-}
-
-register!(LDEXP_, ForwardGrad, ldexp_);
-
-fn frexp_tensor(_: DispatchKeySet, self_: &Tensor) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_)];
-    forward::results2(forward::call(&ops::FREXP_TENSOR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(FREXP_TENSOR, ForwardGrad, frexp_tensor);
-
-fn nan_to_num(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(nan), Value::from(posinf), Value::from(neginf)];
-    forward::tensor(forward::call(&ops::NAN_TO_NUM, Way::Pointwise, &[0], &given)?)
-}
-
-register!(NAN_TO_NUM, ForwardGrad, nan_to_num);
-
-fn nan_to_num_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    nan: Option<f64>,
-    posinf: Option<f64>,
-    neginf: Option<f64>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(nan), Value::from(posinf), Value::from(neginf)];
-    forward::in_place(&ops::NAN_TO_NUM_, &ops::NAN_TO_NUM, &[], &given)
-}
-
-register!(NAN_TO_NUM_, ForwardGrad, nan_to_num_);
-
-fn special_entr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_ENTR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_ENTR, ForwardGrad, special_entr);
-
-fn special_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_NDTR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_NDTR, ForwardGrad, special_ndtr);
-
-fn special_log_ndtr(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_LOG_NDTR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_LOG_NDTR, ForwardGrad, special_log_ndtr);
-
-fn special_erfcx(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SPECIAL_ERFCX, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SPECIAL_ERFCX, ForwardGrad, special_erfcx);
+rule!(SPECIAL_ERFCX, Rule::Results(Way::Pointwise, &[0]));

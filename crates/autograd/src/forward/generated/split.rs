@@ -2,29 +2,10 @@
 
 //! Tangents of the operators in `split`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn split_tensor(_: DispatchKeySet, self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    let given = [Value::from(self_), Value::from(split_size), Value::from(dim)];
-    forward::list(forward::call(&ops::SPLIT_TENSOR, Way::Linear, &[0], &given)?)
-}
+rule!(SPLIT_TENSOR, Rule::Results(Way::Linear, &[0]));
 
-register!(SPLIT_TENSOR, ForwardGrad, split_tensor);
+rule!(SPLIT_WITH_SIZES, Rule::Results(Way::Linear, &[0]));
 
-fn split_with_sizes(_: DispatchKeySet, self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    let given = [Value::from(self_), Value::from(split_sizes), Value::from(dim)];
-    forward::list(forward::call(&ops::SPLIT_WITH_SIZES, Way::Linear, &[0], &given)?)
-}
-
-register!(SPLIT_WITH_SIZES, ForwardGrad, split_with_sizes);
-
-fn unbind_int(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::list(forward::call(&ops::UNBIND_INT, Way::Linear, &[0], &given)?)
-}
-
-register!(UNBIND_INT, ForwardGrad, unbind_int);
+rule!(UNBIND_INT, Rule::Results(Way::Linear, &[0]));

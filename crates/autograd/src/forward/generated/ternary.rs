@@ -2,182 +2,45 @@
 
 //! Tangents of the operators in `ternary`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn lerp_tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(end), Value::from(weight)];
-    forward::tensor(forward::call(&ops::LERP_TENSOR, Way::Pointwise, &[0, 1, 2], &given)?)
-}
+rule!(LERP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1, 2]));
 
-register!(LERP_TENSOR, ForwardGrad, lerp_tensor);
+rule!(LERP__TENSOR, Rule::InPlace { twin: &ops::LERP_TENSOR, order: &[] });
 
-fn lerp__tensor(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(end), Value::from(weight)];
-    forward::in_place(&ops::LERP__TENSOR, &ops::LERP_TENSOR, &[], &given)
-}
+rule!(LERP_SCALAR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(LERP__TENSOR, ForwardGrad, lerp__tensor);
+rule!(LERP__SCALAR, Rule::InPlace { twin: &ops::LERP_SCALAR, order: &[] });
 
-fn lerp_scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(end), Value::from(weight)];
-    forward::tensor(forward::call(&ops::LERP_SCALAR, Way::Pointwise, &[0, 1], &given)?)
-}
+rule!(ADDCMUL, Rule::Results(Way::Pointwise, &[0, 1, 2]));
 
-register!(LERP_SCALAR, ForwardGrad, lerp_scalar);
+rule!(ADDCMUL_, Rule::InPlace { twin: &ops::ADDCMUL, order: &[] });
 
-fn lerp__scalar(_: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(end), Value::from(weight)];
-    forward::in_place(&ops::LERP__SCALAR, &ops::LERP_SCALAR, &[], &given)
-}
+rule!(ADDCDIV, Rule::Results(Way::Pointwise, &[0, 1, 2]));
 
-register!(LERP__SCALAR, ForwardGrad, lerp__scalar);
+rule!(ADDCDIV_, Rule::InPlace { twin: &ops::ADDCDIV, order: &[] });
 
-fn addcmul(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(tensor1), Value::from(tensor2), Value::from(value)];
-    forward::tensor(forward::call(&ops::ADDCMUL, Way::Pointwise, &[0, 1, 2], &given)?)
-}
+rule!(CLAMP, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ADDCMUL, ForwardGrad, addcmul);
+rule!(CLAMP_, Rule::InPlace { twin: &ops::CLAMP, order: &[] });
 
-fn addcmul_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(tensor1), Value::from(tensor2), Value::from(value)];
-    forward::in_place(&ops::ADDCMUL_, &ops::ADDCMUL, &[], &given)
-}
+rule!(CLAMP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1, 2]));
 
-register!(ADDCMUL_, ForwardGrad, addcmul_);
+rule!(CLAMP__TENSOR, Rule::InPlace { twin: &ops::CLAMP_TENSOR, order: &[] });
 
-fn addcdiv(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(tensor1), Value::from(tensor2), Value::from(value)];
-    forward::tensor(forward::call(&ops::ADDCDIV, Way::Pointwise, &[0, 1, 2], &given)?)
-}
+rule!(CLAMP_MIN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ADDCDIV, ForwardGrad, addcdiv);
+rule!(CLAMP_MIN_, Rule::InPlace { twin: &ops::CLAMP_MIN, order: &[] });
 
-fn addcdiv_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    tensor1: &Tensor,
-    tensor2: &Tensor,
-    value: Scalar,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(tensor1), Value::from(tensor2), Value::from(value)];
-    forward::in_place(&ops::ADDCDIV_, &ops::ADDCDIV, &[], &given)
-}
+rule!(CLAMP_MIN_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(ADDCDIV_, ForwardGrad, addcdiv_);
+rule!(CLAMP_MIN__TENSOR, Rule::InPlace { twin: &ops::CLAMP_MIN_TENSOR, order: &[] });
 
-fn clamp(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(min), Value::from(max)];
-    forward::tensor(forward::call(&ops::CLAMP, Way::Pointwise, &[0], &given)?)
-}
+rule!(CLAMP_MAX, Rule::Results(Way::Pointwise, &[0]));
 
-register!(CLAMP, ForwardGrad, clamp);
+rule!(CLAMP_MAX_, Rule::InPlace { twin: &ops::CLAMP_MAX, order: &[] });
 
-fn clamp_(_: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
-    let given = [Value::from(self_), Value::from(min), Value::from(max)];
-    forward::in_place(&ops::CLAMP_, &ops::CLAMP, &[], &given)
-}
+rule!(CLAMP_MAX_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
 
-register!(CLAMP_, ForwardGrad, clamp_);
-
-fn clamp_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(min), Value::from(max)];
-    forward::tensor(forward::call(&ops::CLAMP_TENSOR, Way::Pointwise, &[0, 1, 2], &given)?)
-}
-
-register!(CLAMP_TENSOR, ForwardGrad, clamp_tensor);
-
-fn clamp__tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    min: Option<&Tensor>,
-    max: Option<&Tensor>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(min), Value::from(max)];
-    forward::in_place(&ops::CLAMP__TENSOR, &ops::CLAMP_TENSOR, &[], &given)
-}
-
-register!(CLAMP__TENSOR, ForwardGrad, clamp__tensor);
-
-fn clamp_min(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(min)];
-    forward::tensor(forward::call(&ops::CLAMP_MIN, Way::Pointwise, &[0], &given)?)
-}
-
-register!(CLAMP_MIN, ForwardGrad, clamp_min);
-
-fn clamp_min_(_: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(min)];
-    forward::in_place(&ops::CLAMP_MIN_, &ops::CLAMP_MIN, &[], &given)
-}
-
-register!(CLAMP_MIN_, ForwardGrad, clamp_min_);
-
-fn clamp_min_tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(min)];
-    forward::tensor(forward::call(&ops::CLAMP_MIN_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(CLAMP_MIN_TENSOR, ForwardGrad, clamp_min_tensor);
-
-fn clamp_min__tensor(_: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(min)];
-    forward::in_place(&ops::CLAMP_MIN__TENSOR, &ops::CLAMP_MIN_TENSOR, &[], &given)
-}
-
-register!(CLAMP_MIN__TENSOR, ForwardGrad, clamp_min__tensor);
-
-fn clamp_max(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(max)];
-    forward::tensor(forward::call(&ops::CLAMP_MAX, Way::Pointwise, &[0], &given)?)
-}
-
-register!(CLAMP_MAX, ForwardGrad, clamp_max);
-
-fn clamp_max_(_: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
-    let given = [Value::from(self_), Value::from(max)];
-    forward::in_place(&ops::CLAMP_MAX_, &ops::CLAMP_MAX, &[], &given)
-}
-
-register!(CLAMP_MAX_, ForwardGrad, clamp_max_);
-
-fn clamp_max_tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(max)];
-    forward::tensor(forward::call(&ops::CLAMP_MAX_TENSOR, Way::Pointwise, &[0, 1], &given)?)
-}
-
-register!(CLAMP_MAX_TENSOR, ForwardGrad, clamp_max_tensor);
-
-fn clamp_max__tensor(_: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(max)];
-    forward::in_place(&ops::CLAMP_MAX__TENSOR, &ops::CLAMP_MAX_TENSOR, &[], &given)
-}
-
-register!(CLAMP_MAX__TENSOR, ForwardGrad, clamp_max__tensor);
+rule!(CLAMP_MAX__TENSOR, Rule::InPlace { twin: &ops::CLAMP_MAX_TENSOR, order: &[] });

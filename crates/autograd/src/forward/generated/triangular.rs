@@ -2,36 +2,13 @@
 
 //! Tangents of the operators in `triangular`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn tril(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(diagonal)];
-    forward::tensor(forward::call(&ops::TRIL, Way::Linear, &[0], &given)?)
-}
+rule!(TRIL, Rule::Results(Way::Linear, &[0]));
 
-register!(TRIL, ForwardGrad, tril);
+rule!(TRIL_, Rule::InPlace { twin: &ops::TRIL, order: &[] });
 
-fn tril_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(diagonal)];
-    forward::in_place(&ops::TRIL_, &ops::TRIL, &[], &given)
-}
+rule!(TRIU, Rule::Results(Way::Linear, &[0]));
 
-register!(TRIL_, ForwardGrad, tril_);
-
-fn triu(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(diagonal)];
-    forward::tensor(forward::call(&ops::TRIU, Way::Linear, &[0], &given)?)
-}
-
-register!(TRIU, ForwardGrad, triu);
-
-fn triu_(_: DispatchKeySet, self_: &Tensor, diagonal: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(diagonal)];
-    forward::in_place(&ops::TRIU_, &ops::TRIU, &[], &given)
-}
-
-register!(TRIU_, ForwardGrad, triu_);
+rule!(TRIU_, Rule::InPlace { twin: &ops::TRIU, order: &[] });

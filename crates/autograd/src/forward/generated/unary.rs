@@ -2,547 +2,159 @@
 
 //! Tangents of the operators in `unary`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
+use flambeau_ops::ops;
 
-fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::NEG, Way::Linear, &[0], &given)?)
-}
+rule!(NEG, Rule::Results(Way::Linear, &[0]));
 
-register!(NEG, ForwardGrad, neg);
+rule!(NEG_, Rule::InPlace { twin: &ops::NEG, order: &[] });
 
-fn neg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::NEG_, &ops::NEG, &[], &given)
-}
+rule!(ABS, Rule::Results(Way::Pointwise, &[0]));
 
-register!(NEG_, ForwardGrad, neg_);
+rule!(ABS_, Rule::InPlace { twin: &ops::ABS, order: &[] });
 
-fn abs(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ABS, Way::Pointwise, &[0], &given)?)
-}
+rule!(SIGN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ABS, ForwardGrad, abs);
+rule!(SIGN_, Rule::InPlace { twin: &ops::SIGN, order: &[] });
 
-fn abs_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ABS_, &ops::ABS, &[], &given)
-}
+rule!(SGN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(ABS_, ForwardGrad, abs_);
+rule!(SGN_, Rule::InPlace { twin: &ops::SGN, order: &[] });
 
-fn sign(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SIGN, Way::Pointwise, &[0], &given)?)
-}
+rule!(EXP, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SIGN, ForwardGrad, sign);
+rule!(EXP_, Rule::InPlace { twin: &ops::EXP, order: &[] });
 
-fn sign_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SIGN_, &ops::SIGN, &[], &given)
-}
+rule!(EXP2, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SIGN_, ForwardGrad, sign_);
+rule!(EXP2_, Rule::InPlace { twin: &ops::EXP2, order: &[] });
 
-fn sgn(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SGN, Way::Pointwise, &[0], &given)?)
-}
+rule!(EXPM1, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SGN, ForwardGrad, sgn);
+rule!(EXPM1_, Rule::InPlace { twin: &ops::EXPM1, order: &[] });
 
-fn sgn_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SGN_, &ops::SGN, &[], &given)
-}
+rule!(LOG, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SGN_, ForwardGrad, sgn_);
+rule!(LOG_, Rule::InPlace { twin: &ops::LOG, order: &[] });
 
-fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::EXP, Way::Pointwise, &[0], &given)?)
-}
+rule!(LOG1P, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXP, ForwardGrad, exp);
+rule!(LOG1P_, Rule::InPlace { twin: &ops::LOG1P, order: &[] });
 
-fn exp_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::EXP_, &ops::EXP, &[], &given)
-}
+rule!(LOG2, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXP_, ForwardGrad, exp_);
+rule!(LOG2_, Rule::InPlace { twin: &ops::LOG2, order: &[] });
 
-fn exp2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::EXP2, Way::Pointwise, &[0], &given)?)
-}
+rule!(LOG10, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXP2, ForwardGrad, exp2);
+rule!(LOG10_, Rule::InPlace { twin: &ops::LOG10, order: &[] });
 
-fn exp2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::EXP2_, &ops::EXP2, &[], &given)
-}
+rule!(SQRT, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXP2_, ForwardGrad, exp2_);
+rule!(SQRT_, Rule::InPlace { twin: &ops::SQRT, order: &[] });
 
-fn expm1(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::EXPM1, Way::Pointwise, &[0], &given)?)
-}
+rule!(RSQRT, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXPM1, ForwardGrad, expm1);
+rule!(RSQRT_, Rule::InPlace { twin: &ops::RSQRT, order: &[] });
 
-fn expm1_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::EXPM1_, &ops::EXPM1, &[], &given)
-}
+rule!(RECIPROCAL, Rule::Results(Way::Pointwise, &[0]));
 
-register!(EXPM1_, ForwardGrad, expm1_);
+rule!(RECIPROCAL_, Rule::InPlace { twin: &ops::RECIPROCAL, order: &[] });
 
-fn log(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::LOG, Way::Pointwise, &[0], &given)?)
-}
+rule!(SQUARE, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG, ForwardGrad, log);
+rule!(SQUARE_, Rule::InPlace { twin: &ops::SQUARE, order: &[] });
 
-fn log_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::LOG_, &ops::LOG, &[], &given)
-}
+rule!(SIN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG_, ForwardGrad, log_);
+rule!(SIN_, Rule::InPlace { twin: &ops::SIN, order: &[] });
 
-fn log1p(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::LOG1P, Way::Pointwise, &[0], &given)?)
-}
+rule!(COS, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG1P, ForwardGrad, log1p);
+rule!(COS_, Rule::InPlace { twin: &ops::COS, order: &[] });
 
-fn log1p_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::LOG1P_, &ops::LOG1P, &[], &given)
-}
+rule!(TAN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG1P_, ForwardGrad, log1p_);
+rule!(TAN_, Rule::InPlace { twin: &ops::TAN, order: &[] });
 
-fn log2(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::LOG2, Way::Pointwise, &[0], &given)?)
-}
+rule!(ASIN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG2, ForwardGrad, log2);
+rule!(ASIN_, Rule::InPlace { twin: &ops::ASIN, order: &[] });
 
-fn log2_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::LOG2_, &ops::LOG2, &[], &given)
-}
+rule!(ACOS, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG2_, ForwardGrad, log2_);
+rule!(ACOS_, Rule::InPlace { twin: &ops::ACOS, order: &[] });
 
-fn log10(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::LOG10, Way::Pointwise, &[0], &given)?)
-}
+rule!(ATAN, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG10, ForwardGrad, log10);
+rule!(ATAN_, Rule::InPlace { twin: &ops::ATAN, order: &[] });
 
-fn log10_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::LOG10_, &ops::LOG10, &[], &given)
-}
+rule!(SINH, Rule::Results(Way::Pointwise, &[0]));
 
-register!(LOG10_, ForwardGrad, log10_);
+rule!(SINH_, Rule::InPlace { twin: &ops::SINH, order: &[] });
 
-fn sqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SQRT, Way::Pointwise, &[0], &given)?)
-}
+rule!(COSH, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SQRT, ForwardGrad, sqrt);
+rule!(COSH_, Rule::InPlace { twin: &ops::COSH, order: &[] });
 
-fn sqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SQRT_, &ops::SQRT, &[], &given)
-}
+rule!(TANH, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SQRT_, ForwardGrad, sqrt_);
+rule!(TANH_, Rule::InPlace { twin: &ops::TANH, order: &[] });
 
-fn rsqrt(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::RSQRT, Way::Pointwise, &[0], &given)?)
-}
+rule!(SIGMOID, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RSQRT, ForwardGrad, rsqrt);
+rule!(SIGMOID_, Rule::InPlace { twin: &ops::SIGMOID, order: &[] });
 
-fn rsqrt_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::RSQRT_, &ops::RSQRT, &[], &given)
-}
+rule!(ERF, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RSQRT_, ForwardGrad, rsqrt_);
+rule!(ERF_, Rule::InPlace { twin: &ops::ERF, order: &[] });
 
-fn reciprocal(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::RECIPROCAL, Way::Pointwise, &[0], &given)?)
-}
+rule!(ERFC, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RECIPROCAL, ForwardGrad, reciprocal);
+rule!(ERFC_, Rule::InPlace { twin: &ops::ERFC, order: &[] });
 
-fn reciprocal_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::RECIPROCAL_, &ops::RECIPROCAL, &[], &given)
-}
+rule!(FLOOR, Rule::Results(Way::Pointwise, &[0]));
 
-register!(RECIPROCAL_, ForwardGrad, reciprocal_);
+rule!(FLOOR_, Rule::InPlace { twin: &ops::FLOOR, order: &[] });
 
-fn square(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SQUARE, Way::Pointwise, &[0], &given)?)
-}
+rule!(CEIL, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SQUARE, ForwardGrad, square);
+rule!(CEIL_, Rule::InPlace { twin: &ops::CEIL, order: &[] });
 
-fn square_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SQUARE_, &ops::SQUARE, &[], &given)
-}
+rule!(ROUND, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SQUARE_, ForwardGrad, square_);
+rule!(ROUND_, Rule::InPlace { twin: &ops::ROUND, order: &[] });
 
-fn sin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SIN, Way::Pointwise, &[0], &given)?)
-}
+rule!(ROUND_DECIMALS, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SIN, ForwardGrad, sin);
+rule!(ROUND__DECIMALS, Rule::InPlace { twin: &ops::ROUND_DECIMALS, order: &[] });
 
-fn sin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SIN_, &ops::SIN, &[], &given)
-}
+rule!(TRUNC, Rule::Results(Way::Pointwise, &[0]));
 
-register!(SIN_, ForwardGrad, sin_);
+rule!(TRUNC_, Rule::InPlace { twin: &ops::TRUNC, order: &[] });
 
-fn cos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::COS, Way::Pointwise, &[0], &given)?)
-}
+rule!(FRAC, Rule::Results(Way::Pointwise, &[0]));
 
-register!(COS, ForwardGrad, cos);
+rule!(FRAC_, Rule::InPlace { twin: &ops::FRAC, order: &[] });
 
-fn cos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::COS_, &ops::COS, &[], &given)
-}
+rule!(DEG2RAD, Rule::Results(Way::Linear, &[0]));
 
-register!(COS_, ForwardGrad, cos_);
+rule!(DEG2RAD_, Rule::InPlace { twin: &ops::DEG2RAD, order: &[] });
 
-fn tan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::TAN, Way::Pointwise, &[0], &given)?)
-}
+rule!(ANGLE, Rule::Results(Way::Pointwise, &[0]));
 
-register!(TAN, ForwardGrad, tan);
+rule!(RAD2DEG, Rule::Results(Way::Linear, &[0]));
 
-fn tan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::TAN_, &ops::TAN, &[], &given)
-}
+rule!(RAD2DEG_, Rule::InPlace { twin: &ops::RAD2DEG, order: &[] });
 
-register!(TAN_, ForwardGrad, tan_);
+rule!(ASINH, Rule::Results(Way::Pointwise, &[0]));
 
-fn asin(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ASIN, Way::Pointwise, &[0], &given)?)
-}
+rule!(ASINH_, Rule::InPlace { twin: &ops::ASINH, order: &[] });
 
-register!(ASIN, ForwardGrad, asin);
+rule!(ACOSH, Rule::Results(Way::Pointwise, &[0]));
 
-fn asin_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ASIN_, &ops::ASIN, &[], &given)
-}
+rule!(ACOSH_, Rule::InPlace { twin: &ops::ACOSH, order: &[] });
 
-register!(ASIN_, ForwardGrad, asin_);
+rule!(ATANH, Rule::Results(Way::Pointwise, &[0]));
 
-fn acos(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ACOS, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ACOS, ForwardGrad, acos);
-
-fn acos_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ACOS_, &ops::ACOS, &[], &given)
-}
-
-register!(ACOS_, ForwardGrad, acos_);
-
-fn atan(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ATAN, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ATAN, ForwardGrad, atan);
-
-fn atan_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ATAN_, &ops::ATAN, &[], &given)
-}
-
-register!(ATAN_, ForwardGrad, atan_);
-
-fn sinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SINH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SINH, ForwardGrad, sinh);
-
-fn sinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SINH_, &ops::SINH, &[], &given)
-}
-
-register!(SINH_, ForwardGrad, sinh_);
-
-fn cosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::COSH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(COSH, ForwardGrad, cosh);
-
-fn cosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::COSH_, &ops::COSH, &[], &given)
-}
-
-register!(COSH_, ForwardGrad, cosh_);
-
-fn tanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::TANH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(TANH, ForwardGrad, tanh);
-
-fn tanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::TANH_, &ops::TANH, &[], &given)
-}
-
-register!(TANH_, ForwardGrad, tanh_);
-
-fn sigmoid(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SIGMOID, Way::Pointwise, &[0], &given)?)
-}
-
-register!(SIGMOID, ForwardGrad, sigmoid);
-
-fn sigmoid_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::SIGMOID_, &ops::SIGMOID, &[], &given)
-}
-
-register!(SIGMOID_, ForwardGrad, sigmoid_);
-
-fn erf(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ERF, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ERF, ForwardGrad, erf);
-
-fn erf_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ERF_, &ops::ERF, &[], &given)
-}
-
-register!(ERF_, ForwardGrad, erf_);
-
-fn erfc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ERFC, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ERFC, ForwardGrad, erfc);
-
-fn erfc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ERFC_, &ops::ERFC, &[], &given)
-}
-
-register!(ERFC_, ForwardGrad, erfc_);
-
-fn floor(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::FLOOR, Way::Pointwise, &[0], &given)?)
-}
-
-register!(FLOOR, ForwardGrad, floor);
-
-fn floor_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::FLOOR_, &ops::FLOOR, &[], &given)
-}
-
-register!(FLOOR_, ForwardGrad, floor_);
-
-fn ceil(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::CEIL, Way::Pointwise, &[0], &given)?)
-}
-
-register!(CEIL, ForwardGrad, ceil);
-
-fn ceil_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::CEIL_, &ops::CEIL, &[], &given)
-}
-
-register!(CEIL_, ForwardGrad, ceil_);
-
-fn round(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ROUND, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ROUND, ForwardGrad, round);
-
-fn round_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ROUND_, &ops::ROUND, &[], &given)
-}
-
-register!(ROUND_, ForwardGrad, round_);
-
-fn round_decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(decimals)];
-    forward::tensor(forward::call(&ops::ROUND_DECIMALS, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ROUND_DECIMALS, ForwardGrad, round_decimals);
-
-fn round__decimals(_: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(decimals)];
-    forward::in_place(&ops::ROUND__DECIMALS, &ops::ROUND_DECIMALS, &[], &given)
-}
-
-register!(ROUND__DECIMALS, ForwardGrad, round__decimals);
-
-fn trunc(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::TRUNC, Way::Pointwise, &[0], &given)?)
-}
-
-register!(TRUNC, ForwardGrad, trunc);
-
-fn trunc_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::TRUNC_, &ops::TRUNC, &[], &given)
-}
-
-register!(TRUNC_, ForwardGrad, trunc_);
-
-fn frac(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::FRAC, Way::Pointwise, &[0], &given)?)
-}
-
-register!(FRAC, ForwardGrad, frac);
-
-fn frac_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::FRAC_, &ops::FRAC, &[], &given)
-}
-
-register!(FRAC_, ForwardGrad, frac_);
-
-fn deg2rad(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::DEG2RAD, Way::Linear, &[0], &given)?)
-}
-
-register!(DEG2RAD, ForwardGrad, deg2rad);
-
-fn deg2rad_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::DEG2RAD_, &ops::DEG2RAD, &[], &given)
-}
-
-register!(DEG2RAD_, ForwardGrad, deg2rad_);
-
-fn angle(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ANGLE, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ANGLE, ForwardGrad, angle);
-
-fn rad2deg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::RAD2DEG, Way::Linear, &[0], &given)?)
-}
-
-register!(RAD2DEG, ForwardGrad, rad2deg);
-
-fn rad2deg_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::RAD2DEG_, &ops::RAD2DEG, &[], &given)
-}
-
-register!(RAD2DEG_, ForwardGrad, rad2deg_);
-
-fn asinh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ASINH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ASINH, ForwardGrad, asinh);
-
-fn asinh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ASINH_, &ops::ASINH, &[], &given)
-}
-
-register!(ASINH_, ForwardGrad, asinh_);
-
-fn acosh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ACOSH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ACOSH, ForwardGrad, acosh);
-
-fn acosh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ACOSH_, &ops::ACOSH, &[], &given)
-}
-
-register!(ACOSH_, ForwardGrad, acosh_);
-
-fn atanh(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ATANH, Way::Pointwise, &[0], &given)?)
-}
-
-register!(ATANH, ForwardGrad, atanh);
-
-fn atanh_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::in_place(&ops::ATANH_, &ops::ATANH, &[], &given)
-}
-
-register!(ATANH_, ForwardGrad, atanh_);
+rule!(ATANH_, Rule::InPlace { twin: &ops::ATANH, order: &[] });

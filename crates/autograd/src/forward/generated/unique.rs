@@ -2,70 +2,12 @@
 
 //! Tangents of the operators in `unique`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn _unique2(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given =
-        [Value::from(self_), Value::from(sorted), Value::from(return_inverse), Value::from(return_counts)];
-    forward::results3(forward::call(&ops::_UNIQUE2, Way::Transposed, &[0], &given)?)
-}
+rule!(_UNIQUE2, Rule::Results(Way::Transposed, &[0]));
 
-register!(_UNIQUE2, ForwardGrad, _unique2);
+rule!(UNIQUE_CONSECUTIVE, Rule::Results(Way::Transposed, &[0]));
 
-fn unique_consecutive(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: Option<i64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given =
-        [Value::from(self_), Value::from(return_inverse), Value::from(return_counts), Value::from(dim)];
-    forward::results3(forward::call(&ops::UNIQUE_CONSECUTIVE, Way::Transposed, &[0], &given)?)
-}
+rule!(UNIQUE_DIM, Rule::Results(Way::Transposed, &[0]));
 
-register!(UNIQUE_CONSECUTIVE, ForwardGrad, unique_consecutive);
-
-fn unique_dim(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    sorted: bool,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = [
-        Value::from(self_),
-        Value::from(dim),
-        Value::from(sorted),
-        Value::from(return_inverse),
-        Value::from(return_counts),
-    ];
-    forward::results3(forward::call(&ops::UNIQUE_DIM, Way::Transposed, &[0], &given)?)
-}
-
-register!(UNIQUE_DIM, ForwardGrad, unique_dim);
-
-fn unique_dim_consecutive(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    return_inverse: bool,
-    return_counts: bool,
-) -> Result<(Tensor, Tensor, Tensor)> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(return_inverse), Value::from(return_counts)];
-    forward::results3(forward::call(&ops::UNIQUE_DIM_CONSECUTIVE, Way::Transposed, &[0], &given)?)
-}
-
-register!(UNIQUE_DIM_CONSECUTIVE, ForwardGrad, unique_dim_consecutive);
+rule!(UNIQUE_DIM_CONSECUTIVE, Rule::Results(Way::Transposed, &[0]));

@@ -3,46 +3,19 @@
 //! Tangents of the operators in `view`.
 
 use crate::formulas;
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
 
-fn expand(_: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(size), Value::from(implicit)];
-    forward::tensor(forward::call(&ops::EXPAND, Way::Linear, &[0], &given)?)
-}
+rule!(EXPAND, Rule::Results(Way::Linear, &[0]));
 
-register!(EXPAND, ForwardGrad, expand);
+rule!(PERMUTE, Rule::Results(Way::Linear, &[0]));
 
-fn permute(_: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dims)];
-    forward::tensor(forward::call(&ops::PERMUTE, Way::Linear, &[0], &given)?)
-}
+rule!(TRANSPOSE_INT, Rule::Results(Way::Linear, &[0]));
 
-register!(PERMUTE, ForwardGrad, permute);
+rule!(VIEW, Rule::Results(Way::Linear, &[0]));
 
-fn transpose_int(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim0), Value::from(dim1)];
-    forward::tensor(forward::call(&ops::TRANSPOSE_INT, Way::Linear, &[0], &given)?)
-}
-
-register!(TRANSPOSE_INT, ForwardGrad, transpose_int);
-
-fn view(_: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(size)];
-    forward::tensor(forward::call(&ops::VIEW, Way::Linear, &[0], &given)?)
-}
-
-register!(VIEW, ForwardGrad, view);
-
-fn alias(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::ALIAS, Way::Linear, &[0], &given)?)
-}
-
-register!(ALIAS, ForwardGrad, alias);
+rule!(ALIAS, Rule::Results(Way::Linear, &[0]));
 
 fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -57,79 +30,20 @@ fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn as_strided(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(size), Value::from(stride), Value::from(storage_offset)];
-    forward::tensor(forward::call(&ops::AS_STRIDED, Way::Formula(as_strided_tangents), &[0], &given)?)
-}
+rule!(AS_STRIDED, Rule::Results(Way::Formula(as_strided_tangents), &[0]));
 
-register!(AS_STRIDED, ForwardGrad, as_strided);
+rule!(SELECT_INT, Rule::Results(Way::Linear, &[0]));
 
-fn select_int(_: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index)];
-    forward::tensor(forward::call(&ops::SELECT_INT, Way::Linear, &[0], &given)?)
-}
+rule!(SLICE_TENSOR, Rule::Results(Way::Linear, &[0]));
 
-register!(SELECT_INT, ForwardGrad, select_int);
+rule!(UNSQUEEZE, Rule::Results(Way::Linear, &[0]));
 
-fn slice_tensor(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(dim), Value::from(start), Value::from(end), Value::from(step)];
-    forward::tensor(forward::call(&ops::SLICE_TENSOR, Way::Linear, &[0], &given)?)
-}
+rule!(SQUEEZE, Rule::Results(Way::Linear, &[0]));
 
-register!(SLICE_TENSOR, ForwardGrad, slice_tensor);
+rule!(SQUEEZE_DIM, Rule::Results(Way::Linear, &[0]));
 
-fn unsqueeze(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::tensor(forward::call(&ops::UNSQUEEZE, Way::Linear, &[0], &given)?)
-}
+rule!(SQUEEZE_DIMS, Rule::Results(Way::Linear, &[0]));
 
-register!(UNSQUEEZE, ForwardGrad, unsqueeze);
+rule!(DIAGONAL, Rule::Results(Way::Linear, &[0]));
 
-fn squeeze(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::SQUEEZE, Way::Linear, &[0], &given)?)
-}
-
-register!(SQUEEZE, ForwardGrad, squeeze);
-
-fn squeeze_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::tensor(forward::call(&ops::SQUEEZE_DIM, Way::Linear, &[0], &given)?)
-}
-
-register!(SQUEEZE_DIM, ForwardGrad, squeeze_dim);
-
-fn squeeze_dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::tensor(forward::call(&ops::SQUEEZE_DIMS, Way::Linear, &[0], &given)?)
-}
-
-register!(SQUEEZE_DIMS, ForwardGrad, squeeze_dims);
-
-fn diagonal(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(offset), Value::from(dim1), Value::from(dim2)];
-    forward::tensor(forward::call(&ops::DIAGONAL, Way::Linear, &[0], &given)?)
-}
-
-register!(DIAGONAL, ForwardGrad, diagonal);
-
-fn unfold(_: DispatchKeySet, self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dimension), Value::from(size), Value::from(step)];
-    forward::tensor(forward::call(&ops::UNFOLD, Way::Linear, &[0], &given)?)
-}
-
-register!(UNFOLD, ForwardGrad, unfold);
+rule!(UNFOLD, Rule::Results(Way::Linear, &[0]));

@@ -2,134 +2,20 @@
 
 //! Tangents of the operators in `view_backward`.
 
-use crate::forward::{self, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, Way, rule};
 
-fn select_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    index: i64,
-) -> Result<Tensor> {
-    let given = [Value::from(grad_output), Value::from(input_sizes), Value::from(dim), Value::from(index)];
-    forward::tensor(forward::call(&ops::SELECT_BACKWARD, Way::Linear, &[0], &given)?)
-}
+rule!(SELECT_BACKWARD, Rule::Results(Way::Linear, &[0]));
 
-register!(SELECT_BACKWARD, ForwardGrad, select_backward);
+rule!(SLICE_BACKWARD, Rule::Results(Way::Linear, &[0]));
 
-fn slice_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    start: i64,
-    end: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(input_sizes),
-        Value::from(dim),
-        Value::from(start),
-        Value::from(end),
-        Value::from(step),
-    ];
-    forward::tensor(forward::call(&ops::SLICE_BACKWARD, Way::Linear, &[0], &given)?)
-}
+rule!(DIAGONAL_BACKWARD, Rule::Results(Way::Linear, &[0]));
 
-register!(SLICE_BACKWARD, ForwardGrad, slice_backward);
+rule!(UNFOLD_BACKWARD, Rule::Results(Way::Linear, &[0]));
 
-fn diagonal_backward(
-    _: DispatchKeySet,
-    grad_output: &Tensor,
-    input_sizes: &[i64],
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_output),
-        Value::from(input_sizes),
-        Value::from(offset),
-        Value::from(dim1),
-        Value::from(dim2),
-    ];
-    forward::tensor(forward::call(&ops::DIAGONAL_BACKWARD, Way::Linear, &[0], &given)?)
-}
+rule!(SELECT_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
 
-register!(DIAGONAL_BACKWARD, ForwardGrad, diagonal_backward);
+rule!(SLICE_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
 
-fn unfold_backward(
-    _: DispatchKeySet,
-    grad_in: &Tensor,
-    input_sizes: &[i64],
-    dim: i64,
-    size: i64,
-    step: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(grad_in),
-        Value::from(input_sizes),
-        Value::from(dim),
-        Value::from(size),
-        Value::from(step),
-    ];
-    forward::tensor(forward::call(&ops::UNFOLD_BACKWARD, Way::Linear, &[0], &given)?)
-}
+rule!(DIAGONAL_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
 
-register!(UNFOLD_BACKWARD, ForwardGrad, unfold_backward);
-
-fn select_scatter(_: DispatchKeySet, self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(src), Value::from(dim), Value::from(index)];
-    forward::tensor(forward::call(&ops::SELECT_SCATTER, Way::Linear, &[0, 1], &given)?)
-}
-
-register!(SELECT_SCATTER, ForwardGrad, select_scatter);
-
-fn slice_scatter(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    dim: i64,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: i64,
-) -> Result<Tensor> {
-    let given = [
-        Value::from(self_),
-        Value::from(src),
-        Value::from(dim),
-        Value::from(start),
-        Value::from(end),
-        Value::from(step),
-    ];
-    forward::tensor(forward::call(&ops::SLICE_SCATTER, Way::Linear, &[0, 1], &given)?)
-}
-
-register!(SLICE_SCATTER, ForwardGrad, slice_scatter);
-
-fn diagonal_scatter(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    src: &Tensor,
-    offset: i64,
-    dim1: i64,
-    dim2: i64,
-) -> Result<Tensor> {
-    let given =
-        [Value::from(self_), Value::from(src), Value::from(offset), Value::from(dim1), Value::from(dim2)];
-    forward::tensor(forward::call(&ops::DIAGONAL_SCATTER, Way::Linear, &[0, 1], &given)?)
-}
-
-register!(DIAGONAL_SCATTER, ForwardGrad, diagonal_scatter);
-
-fn diag_embed(_: DispatchKeySet, self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(offset), Value::from(dim1), Value::from(dim2)];
-    forward::tensor(forward::call(&ops::DIAG_EMBED, Way::Linear, &[0], &given)?)
-}
-
-register!(DIAG_EMBED, ForwardGrad, diag_embed);
+rule!(DIAG_EMBED, Rule::Results(Way::Linear, &[0]));

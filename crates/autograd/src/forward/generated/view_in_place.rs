@@ -2,87 +2,22 @@
 
 //! Tangents of the operators in `view_in_place`.
 
-use crate::forward::{self};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, MemoryFormat, Result};
-use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use crate::forward::{Rule, rule};
 
-fn squeeze_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::view_in_place(&ops::SQUEEZE_, &given)
-}
+rule!(SQUEEZE_, Rule::ViewInPlace);
 
-register!(SQUEEZE_, ForwardGrad, squeeze_);
+rule!(SQUEEZE__DIM, Rule::ViewInPlace);
 
-fn squeeze__dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::view_in_place(&ops::SQUEEZE__DIM, &given)
-}
+rule!(SQUEEZE__DIMS, Rule::ViewInPlace);
 
-register!(SQUEEZE__DIM, ForwardGrad, squeeze__dim);
+rule!(UNSQUEEZE_, Rule::ViewInPlace);
 
-fn squeeze__dims(_: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::view_in_place(&ops::SQUEEZE__DIMS, &given)
-}
+rule!(T_, Rule::ViewInPlace);
 
-register!(SQUEEZE__DIMS, ForwardGrad, squeeze__dims);
+rule!(TRANSPOSE_, Rule::ViewInPlace);
 
-fn unsqueeze_(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::view_in_place(&ops::UNSQUEEZE_, &given)
-}
+rule!(AS_STRIDED_, Rule::ViewInPlace);
 
-register!(UNSQUEEZE_, ForwardGrad, unsqueeze_);
+rule!(RESIZE_, Rule::Refused);
 
-fn t_(_: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    let given = [Value::from(self_)];
-    forward::view_in_place(&ops::T_, &given)
-}
-
-register!(T_, ForwardGrad, t_);
-
-fn transpose_(_: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    let given = [Value::from(self_), Value::from(dim0), Value::from(dim1)];
-    forward::view_in_place(&ops::TRANSPOSE_, &given)
-}
-
-register!(TRANSPOSE_, ForwardGrad, transpose_);
-
-fn as_strided_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    stride: &[i64],
-    storage_offset: Option<i64>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(size), Value::from(stride), Value::from(storage_offset)];
-    forward::view_in_place(&ops::AS_STRIDED_, &given)
-}
-
-register!(AS_STRIDED_, ForwardGrad, as_strided_);
-
-fn resize_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    size: &[i64],
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(size), Value::from(memory_format)];
-    forward::refused(&ops::RESIZE_, &given)
-}
-
-register!(RESIZE_, ForwardGrad, resize_);
-
-fn resize_as_(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    the_template: &Tensor,
-    memory_format: Option<MemoryFormat>,
-) -> Result<()> {
-    let given = [Value::from(self_), Value::from(the_template), Value::from(memory_format)];
-    forward::refused(&ops::RESIZE_AS_, &given)
-}
-
-register!(RESIZE_AS_, ForwardGrad, resize_as_);
+rule!(RESIZE_AS_, Rule::Refused);

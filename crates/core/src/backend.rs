@@ -1,0 +1,186 @@
+//! Devices that other crates bring: what they are called, how many there are, whose memory it is, how bytes come and go.
+
+#![expect(unsafe_code, reason = "copies between devices are by address")]
+
+use crate::data_ptr::Allocator;
+use crate::{Device, DeviceType, Error, ErrorKind, Result, ensure};
+use std::panic::Location;
+use std::sync::OnceLock;
+
+/// A kind of device, brought by a crate at link time:
+/// `inventory::submit!(Backend::new(DeviceType::PrivateUse1, "mock", start));`.
+///
+/// It takes effect in every program that mentions that crate at all. The name is what `"mock:1"` is read and written by.
+pub struct Backend {
+    device_type: DeviceType,
+    name: &'static str,
+    start: fn() -> Result<&'static dyn DeviceHooks>,
+    place: &'static Location<'static>,
+}
+
+inventory::collect!(Backend);
+
+impl Backend {
+    /// Devices of `device_type` called `name`. The first use of one calls `start`, once; its error is that of every use.
+    #[track_caller]
+    pub const fn new(
+        device_type: DeviceType,
+        name: &'static str,
+        start: fn() -> Result<&'static dyn DeviceHooks>,
+    ) -> Self {
+        Backend { device_type, name, start, place: Location::caller() }
+    }
+}
+
+/// What there is to a kind of device beside its kernels.
+pub trait DeviceHooks: Send + Sync {
+    /// How many devices of the kind there are.
+    fn device_count(&self) -> usize;
+
+    /// The one that is meant where no number is given.
+    fn current_device(&self) -> usize;
+
+    /// Makes another the current one of this thread.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn set_current_device(&self, index: usize) -> Result<()>;
+
+    /// Whose memory it is.
+    fn allocator(&self) -> &'static dyn Allocator;
+
+    /// Copies `bytes` bytes from one device to another or within one; each is of this kind or the host. When it returns the bytes
+    /// are there.
+    ///
+    /// # Safety
+    /// - (valid) Both ranges are inside live allocations of their devices, and they do not overlap.
+    /// - (quiet) Meanwhile nobody else writes to either, or reads `to`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    unsafe fn copy(&self, from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()>;
+
+    /// Waits until all work given to a device is done.
+    ///
+    /// # Errors
+    /// What the device reports of that work.
+    fn synchronize(&self, index: usize) -> Result<()> {
+        let _ = index;
+        Ok(())
+    }
+}
+
+/// What starting a backend came to, or that there is none; an error in parts, since it is each caller's own.
+type Started = Result<Option<&'static dyn DeviceHooks>, (ErrorKind, String)>;
+
+static STARTED: [OnceLock<Started>; DeviceType::COUNT] = [const { OnceLock::new() }; DeviceType::COUNT];
+
+/// The hooks of a kind of device; `None` where no crate has brought any.
+///
+/// # Errors
+/// `InvalidArgument` where two crates have, and what starting it came to.
+pub fn hooks(device_type: DeviceType) -> Result<Option<&'static dyn DeviceHooks>> {
+    let started = STARTED[device_type as usize]
+        .get_or_init(|| start(device_type).map_err(|error| (error.kind(), error.to_string())));
+    started.clone().map_err(|(kind, message)| Error::new(kind, message))
+}
+
+fn start(device_type: DeviceType) -> Result<Option<&'static dyn DeviceHooks>> {
+    let mut backends = of_type(device_type);
+    let Some(backend) = backends.next() else { return Ok(None) };
+    if let Some(other) = backends.next() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "expected one backend of {device_type:?} but got `{}` from {} and `{}` from {}",
+                backend.name, backend.place, other.name, other.place
+            ),
+        ));
+    }
+    (backend.start)().map(Some).map_err(|error| error.context(format!("starting {}", backend.name)))
+}
+
+fn of_type(device_type: DeviceType) -> impl Iterator<Item = &'static Backend> {
+    inventory::iter::<Backend>.into_iter().filter(move |backend| backend.device_type == device_type)
+}
+
+/// What its crate calls a kind of device.
+pub(crate) fn name(device_type: DeviceType) -> Option<&'static str> {
+    of_type(device_type).next().map(|backend| backend.name)
+}
+
+/// `device` with its number: the current one where none is given.
+///
+/// # Errors
+/// `Device` where there is no device of that number, and those of starting the backend.
+pub fn resolve(device: Device) -> Result<Device> {
+    let Some(hooks) = hooks(device.device_type())? else { return Ok(device) };
+    let index = device.index().unwrap_or_else(|| hooks.current_device());
+    ensure!(
+        index < hooks.device_count(),
+        Device,
+        "expected one of the {} devices of {} but got {device}",
+        hooks.device_count(),
+        device.device_type().name()
+    );
+    Ok(Device::new(device.device_type(), u8::try_from(index).ok()))
+}
+
+/// Copies bytes between two devices, of which one may be the host.
+///
+/// # Safety
+/// As for [`DeviceHooks::copy`].
+///
+/// # Errors
+/// `Device` where neither has hooks, or they are of two kinds beside the host; what the device reports.
+pub unsafe fn copy(from: (Device, *const u8), to: (Device, *mut u8), bytes: usize) -> Result<()> {
+    let of = |device: Device| if device.is_cpu() { Ok(None) } else { hooks(device.device_type()) };
+    let is_host_or_same = from.0.is_cpu() || to.0.is_cpu() || from.0.device_type() == to.0.device_type();
+    match of(to.0)?.or(of(from.0)?) {
+        // SAFETY: the conditions above.
+        Some(hooks) if is_host_or_same => unsafe { hooks.copy(from, to, bytes) },
+        _ => {
+            let message = format!("expected devices that bytes go between but got {} and {}", from.0, to.0);
+            Err(Error::new(ErrorKind::Device, message))
+        }
+    }
+}
+
+/// Makes a device the current one of its kind for this thread, until it is dropped.
+///
+/// ```
+/// use flambeau_core::{Device, backend::DeviceGuard};
+/// // The host has one device, which is always current.
+/// drop(DeviceGuard::new(Device::CPU)?);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+#[must_use = "the device is current only while this lives"]
+pub struct DeviceGuard {
+    before: Option<(&'static dyn DeviceHooks, usize)>,
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl DeviceGuard {
+    /// Makes `device` current; without a number, or without hooks, nothing changes.
+    ///
+    /// # Errors
+    /// Those of [`resolve`], and what the device reports.
+    pub fn new(device: Device) -> Result<Self> {
+        let mut guard = DeviceGuard { before: None, not_send: std::marker::PhantomData };
+        if let (Some(hooks), Some(index)) = (hooks(device.device_type())?, resolve(device)?.index()) {
+            let before = hooks.current_device();
+            hooks.set_current_device(index)?;
+            guard.before = Some((hooks, before));
+        }
+        Ok(guard)
+    }
+}
+
+impl Drop for DeviceGuard {
+    fn drop(&mut self) {
+        if let Some((hooks, index)) = self.before {
+            // It was current before; a device that is lost says so at its next use.
+            let _ = hooks.set_current_device(index);
+        }
+    }
+}

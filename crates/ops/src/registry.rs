@@ -1,0 +1,215 @@
+//! Operators by name: those of the library, those of crates that are linked in, and those defined while the program runs.
+//!
+//! A call knows its operator by address; names are for looking up.
+
+use crate::Tensor;
+use crate::append_list::AppendList;
+use crate::dispatch::{BoxedKernel, Call, DispatchKey, DispatchKeySet, OperatorInfo, Value, factory_keys};
+use crate::ops::OPERATORS;
+use flambeau_core::{Result, apply_thread_keys, bail, ensure, profiler};
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An operator of a crate that is linked in: `inventory::submit!(Definition::new(&CUBE));`.
+pub struct Definition {
+    operator: &'static dyn OperatorInfo,
+    place: &'static Location<'static>,
+}
+
+inventory::collect!(Definition);
+
+impl Definition {
+    /// `operator`, to be found by its name.
+    #[track_caller]
+    pub const fn new(operator: &'static dyn OperatorInfo) -> Self {
+        Definition { operator, place: Location::caller() }
+    }
+}
+
+static DEFINED: AppendList<&'static DefinedOperator> = AppendList::new();
+
+/// Every operator there is now: the library's in the order of its file, then the others.
+///
+/// ```
+/// assert!(flambeau_ops::registry::operators().any(|operator| operator.name() == "add.Tensor"));
+/// ```
+pub fn operators() -> impl Iterator<Item = &'static dyn OperatorInfo> {
+    let linked = inventory::iter::<Definition>.into_iter().map(|definition| definition.operator);
+    let defined = DEFINED.iter().map(|operator| *operator as &dyn OperatorInfo);
+    OPERATORS.iter().copied().chain(linked).chain(defined)
+}
+
+/// Where an operator is from that is not the library's.
+type Found = (&'static dyn OperatorInfo, Option<&'static Location<'static>>);
+
+/// Those that are there from the start.
+static BY_NAME: LazyLock<HashMap<&'static str, Vec<Found>>> = LazyLock::new(|| {
+    let own = OPERATORS.iter().map(|operator| (*operator, None));
+    let linked = inventory::iter::<Definition>.into_iter().map(|d| (d.operator, Some(d.place)));
+    let mut map: HashMap<&str, Vec<Found>> = HashMap::new();
+    own.chain(linked).for_each(|found| map.entry(found.0.name()).or_default().push(found));
+    map
+});
+
+/// The operator of that name, as the schema has it: `add.Tensor`, `mine::cube`.
+///
+/// # Errors
+/// `InvalidArgument` where there is none, or where two crates define one, naming the place of each.
+///
+/// ```
+/// let add = flambeau_ops::registry::find("add.Tensor")?;
+/// assert!(add.schema().starts_with("add.Tensor(Tensor self"));
+/// assert!(flambeau_ops::registry::find("subtract.Tensor2").is_err());
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
+    match BY_NAME.get(name).map(Vec::as_slice) {
+        Some([(operator, _)]) => return Ok(*operator),
+        Some([first, second, ..]) => {
+            let place = |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
+            bail!(
+                InvalidArgument,
+                "{name}: expected one operator of that name but there is one from {} and one from {}",
+                place(first),
+                place(second)
+            )
+        }
+        _ => {}
+    }
+    match DEFINED.iter().find(|operator| operator.name() == name) {
+        Some(operator) => Ok(*operator),
+        None => bail!(InvalidArgument, "expected the name of an operator but got {name:?}"),
+    }
+}
+
+/// An operator that was defined while the program runs: all its kernels are boxed.
+struct DefinedOperator {
+    name: &'static str,
+    schema: &'static str,
+    kernels: AppendList<(DispatchKey, &'static dyn BoxedKernel)>,
+    is_observed: AtomicBool,
+}
+
+/// Makes an operator of `schema`, `mine::cube(Tensor self) -> Tensor`, without kernels:
+/// [`register_boxed`](OperatorInfo::register_boxed) brings them. It is there for as long as the process.
+///
+/// # Errors
+/// `InvalidArgument` where the schema has no name before its `(`, or there is an operator of that name.
+///
+/// ```
+/// use flambeau_ops::dispatch::{Call, DispatchKey, Value};
+/// use flambeau_ops::{Tensor, ops, registry};
+///
+/// let cube = registry::define("mine::cube(Tensor self) -> Tensor")?;
+/// let kernel = |call: &Call<'_>| {
+///     let [Value::Tensor(x)] = call.arguments else { flambeau_core::bail!(InvalidArgument, "expected a tensor") };
+///     Ok(vec![Value::Tensor(ops::mul_tensor(&ops::mul_tensor(x, x)?, x)?)])
+/// };
+/// cube.register_boxed(DispatchKey::CompositeImplicitAutograd, Box::leak(Box::new(kernel)))?;
+/// let results = registry::find("mine::cube")?.call_boxed(&[Tensor::from([2.0f32]).into()])?;
+/// let [Value::Tensor(eight)] = &results[..] else { panic!("expected a tensor") };
+/// assert_eq!(eight.to_vec::<f32>()?, [8.0]);
+/// # Ok::<(), flambeau_core::Error>(())
+/// ```
+pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
+    let name = schema.split('(').next().unwrap_or_default();
+    ensure!(
+        !name.is_empty() && name.len() < schema.len() && !name.contains(char::is_whitespace),
+        InvalidArgument,
+        "define: expected a schema such as `mine::cube(Tensor self) -> Tensor` but got {schema:?}"
+    );
+    ensure!(find(name).is_err(), InvalidArgument, "define: there is an operator {name} already");
+    let schema: &str = Box::leak(schema.to_owned().into_boxed_str());
+    let operator: &DefinedOperator = Box::leak(Box::new(DefinedOperator {
+        name: &schema[..name.len()],
+        schema,
+        kernels: AppendList::new(),
+        is_observed: AtomicBool::new(false),
+    }));
+    DEFINED.push(operator);
+    // Of two threads that come with one name the first has it.
+    let first = DEFINED.iter().filter(|other| other.name == operator.name).last();
+    let is_first = first.is_some_and(|first| std::ptr::eq(*first, operator));
+    ensure!(is_first, InvalidArgument, "define: there is an operator {} already", operator.name);
+    Ok(operator)
+}
+
+impl DefinedOperator {
+    fn given(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
+        self.kernels.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
+    }
+
+    /// The kernel of the highest of `keys` that has one, and that key.
+    fn select(&self, mut keys: DispatchKeySet) -> Result<(DispatchKey, &'static dyn BoxedKernel)> {
+        while let Some(key) = keys.highest() {
+            let composite = match key {
+                _ if key.is_backend() => self
+                    .given(DispatchKey::CompositeExplicitAutograd)
+                    .or_else(|| self.given(DispatchKey::CompositeImplicitAutograd)),
+                _ if key.is_layout() || key == DispatchKey::Autograd => {
+                    self.given(DispatchKey::CompositeImplicitAutograd)
+                }
+                _ => None,
+            };
+            if let Some(kernel) = self.given(key).or(composite) {
+                return Ok((key, kernel));
+            }
+            // Below, a history would be lost in silence, and elements be read that are not there.
+            let loses = key.is_backend() || key.is_layout() || key == DispatchKey::Autograd;
+            ensure!(!loses, NotImplemented, "{}: there is no kernel for {key}", self.name);
+            keys = keys.without(key.into());
+        }
+        bail!(InvalidArgument, "{}: expected a tensor to choose a kernel by", self.name)
+    }
+}
+
+impl OperatorInfo for DefinedOperator {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn schema(&self) -> &'static str {
+        self.schema
+    }
+
+    fn has_kernel(&self, key: DispatchKey) -> bool {
+        self.given(key).is_some()
+    }
+
+    fn set_observed(&self, on: bool) {
+        self.is_observed.store(on, Ordering::Relaxed);
+    }
+
+    fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>> {
+        let (key, kernel) = self.select(apply_thread_keys(keys_of(arguments)))?;
+        let observed = self.is_observed.load(Ordering::Relaxed);
+        let inputs = || arguments.iter().flat_map(Value::tensors).map(profiler_input).collect();
+        let _open = observed.then(|| profiler::begin_operator(self.name, key as usize, inputs));
+        let Some(operator) = DEFINED.iter().find(|other| std::ptr::eq(**other, self)) else {
+            bail!(Internal, "{}: an operator that was never defined", self.name)
+        };
+        kernel.call(&Call { operator: *operator, key, arguments })
+    }
+
+    fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
+        self.kernels.push((key, kernel));
+        Ok(())
+    }
+}
+
+fn profiler_input(tensor: &Tensor) -> profiler::Input {
+    profiler::Input { sizes: tensor.sizes().to_vec(), dtype: tensor.dtype() }
+}
+
+/// The keys of a call: those of its tensors, and of the device that it names.
+fn keys_of(arguments: &[Value]) -> DispatchKeySet {
+    let tensors = arguments.iter().flat_map(Value::tensors);
+    let union = tensors.fold(DispatchKeySet::EMPTY, |keys, tensor| keys | tensor.key_set());
+    let device = arguments.iter().find_map(|value| match value {
+        Value::Device(device) => Some(*device),
+        _ => None,
+    });
+    factory_keys(union, device)
+}

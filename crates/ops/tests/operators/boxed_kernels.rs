@@ -1,0 +1,179 @@
+//! Kernels that take their arguments in a list: for one operator, for a key, for operators defined while the program runs; and
+//! tensors of layouts that only such kernels know.
+
+use flambeau_core::tensor_impl::Parts;
+use flambeau_core::{Device, DispatchKey, DispatchKeySet, ErrorKind, Layout, Result, ScalarType, TensorImpl};
+use flambeau_ops::dispatch::{
+    BoxedKernel, BoxedRegistration, Call, Kernel, Operator, OperatorInfo, Value, boxing, register,
+    register_fallback,
+};
+use flambeau_ops::{Tensor, ops, registry};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+type Unary = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
+
+fn none(_: &[Value]) -> Result<Vec<Value>> {
+    Ok(vec![])
+}
+
+/// A kernel that gives one number, as a tensor.
+struct Number(f32);
+
+impl BoxedKernel for Number {
+    fn call(&self, _: &Call<'_>) -> Result<Vec<Value>> {
+        Ok(vec![Tensor::from(self.0).into()])
+    }
+}
+
+static TYPED: Operator<Unary> =
+    Operator::new("typed", "typed(Tensor x) -> Tensor", &[boxing!(TYPED: Unary, x)], none);
+register!(TYPED, PrivateUse2, (|_, _| Ok(Tensor::from(1.0f32))) as Unary);
+flambeau_ops::dispatch::inventory::submit!(BoxedRegistration::new(
+    &TYPED,
+    DispatchKey::PrivateUse2,
+    &Number(2.0)
+));
+
+static BOXED: Operator<Unary> = Operator::new(
+    "boxed",
+    "boxed(Tensor x) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::CompositeExplicitAutograd, (|_, _| Ok(Tensor::from(3.0f32))) as Unary),
+        boxing!(BOXED: Unary, x),
+    ],
+    none,
+);
+flambeau_ops::dispatch::inventory::submit!(BoxedRegistration::new(
+    &BOXED,
+    DispatchKey::PrivateUse2,
+    &Number(2.0)
+));
+
+static PLAIN: Operator<Unary> =
+    Operator::new("plain", "plain(Tensor x) -> Tensor", &[boxing!(PLAIN: Unary, x)], none);
+
+static UNBOXED: Operator<Unary> = Operator::new("unboxed", "unboxed(Tensor x) -> Tensor", &[], none);
+
+static TWO: Operator<Unary> =
+    Operator::new("two", "two(Tensor x) -> Tensor", &[boxing!(TWO: Unary, x)], none);
+flambeau_ops::dispatch::inventory::submit!(BoxedRegistration::new(
+    &TWO,
+    DispatchKey::PrivateUse2,
+    &Number(1.0)
+));
+flambeau_ops::dispatch::inventory::submit!(BoxedRegistration::new(
+    &TWO,
+    DispatchKey::PrivateUse2,
+    &Number(2.0)
+));
+
+fn call(operator: &Operator<Unary>, key: DispatchKey) -> Result<f32> {
+    let (keys, kernel) = operator.select(key.into())?;
+    kernel(keys, &Tensor::from(0.0f32))?.item::<f32>()
+}
+
+#[test]
+fn typed_comes_before_boxed_and_boxed_before_composite() {
+    assert_eq!(call(&TYPED, DispatchKey::PrivateUse2).unwrap(), 1.0);
+    assert_eq!(call(&BOXED, DispatchKey::PrivateUse2).unwrap(), 2.0);
+    assert_eq!(call(&BOXED, DispatchKey::PrivateUse1).unwrap(), 3.0);
+    BOXED.register_boxed(DispatchKey::PrivateUse2, &Number(5.0)).unwrap();
+    assert_eq!(call(&BOXED, DispatchKey::PrivateUse2).unwrap(), 5.0);
+    let alias = BOXED.register_boxed(DispatchKey::CompositeExplicitAutograd, &Number(5.0));
+    assert_eq!(alias.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn two_boxed_kernels_are_an_error_that_names_both_places() {
+    let error = call(&TWO, DispatchKey::PrivateUse2).unwrap_err();
+    assert_eq!(error.to_string().matches("boxed_kernels.rs:").count(), 2, "{error}");
+}
+
+#[test]
+fn a_fallback_serves_all_operators_without_a_kernel() {
+    /// Counts, and tells what it saw.
+    struct Fallback(AtomicUsize);
+    impl BoxedKernel for Fallback {
+        fn call(&self, call: &Call<'_>) -> Result<Vec<Value>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert_eq!((call.operator.name(), call.key), ("plain", DispatchKey::PrivateUse3));
+            Ok(vec![call.arguments[0].clone()])
+        }
+    }
+    static FALLBACK: Fallback = Fallback(AtomicUsize::new(0));
+    assert_eq!(call(&PLAIN, DispatchKey::PrivateUse3).unwrap_err().kind(), ErrorKind::NotImplemented);
+    register_fallback(DispatchKey::PrivateUse3, &FALLBACK);
+    assert_eq!(call(&PLAIN, DispatchKey::PrivateUse3).unwrap(), 0.0);
+    assert_eq!(call(&BOXED, DispatchKey::PrivateUse3).unwrap(), 3.0);
+    let error = call(&UNBOXED, DispatchKey::PrivateUse3).unwrap_err();
+    assert!(error.to_string().contains("unboxed") && error.to_string().contains("boxing!"), "{error}");
+    assert_eq!(FALLBACK.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn results_of_another_number_or_type_are_errors() {
+    let wrong = |values: fn() -> Vec<Value>| {
+        let kernel = Box::leak(Box::new(move |_: &Call<'_>| Ok(values())));
+        PLAIN.register_boxed(DispatchKey::PrivateUse2, kernel).unwrap();
+        call(&PLAIN, DispatchKey::PrivateUse2).unwrap_err().to_string()
+    };
+    assert!(wrong(Vec::new).contains("plain: expected 1 results of a boxed kernel but got 0"));
+    assert!(wrong(|| vec![Value::Int(1)]).contains("Int(1)"));
+}
+
+#[test]
+fn operators_defined_at_run_time() {
+    let twice = registry::define("tests::twice(Tensor self) -> Tensor").unwrap();
+    assert!(registry::operators().any(|operator| operator.name() == "tests::twice"));
+    assert!(registry::define("tests::twice(Tensor self) -> Tensor").is_err());
+    assert!(registry::define("no schema").is_err() && registry::find("tests::thrice").is_err());
+    let x = Tensor::from([1.5f32]);
+    assert_eq!(twice.call_boxed(&[(&x).into()]).unwrap_err().kind(), ErrorKind::NotImplemented);
+    let kernel = |call: &Call<'_>| {
+        let [Value::Tensor(x)] = call.arguments else { panic!("one tensor") };
+        Ok(vec![ops::add_tensor(x, x, 1.into())?.into()])
+    };
+    twice.register_boxed(DispatchKey::Cpu, Box::leak(Box::new(kernel))).unwrap();
+    let [Value::Tensor(three)] = &twice.call_boxed(&[x.into()]).unwrap()[..] else { panic!("one tensor") };
+    assert_eq!(three.to_vec::<f32>().unwrap(), [3.0]);
+    let arguments = registry::find("add.out").unwrap().arguments();
+    let written: Vec<_> = arguments.iter().filter(|argument| argument.is_written).collect();
+    assert_eq!((arguments.len(), written.len(), written[0].name, written[0].ty), (4, 1, "out", "Tensor"));
+}
+
+#[test]
+fn a_layout_has_its_own_kernels_and_no_others() {
+    let sizes = [2i64, 3];
+    let tensor = TensorImpl::of_parts(Parts {
+        layout: Layout::Sparse,
+        device: Device::CPU,
+        dtype: ScalarType::F32,
+        sizes: sizes.as_slice().into(),
+        keys: DispatchKey::Sparse.into(),
+        elements: Box::new(7.0f32),
+    });
+    let sparse = Tensor::from_impl(tensor.unwrap());
+    assert_eq!((sparse.sizes(), sparse.layout(), sparse.device()), (&sizes[..], Layout::Sparse, Device::CPU));
+    let error = ops::add_tensor(&sparse, &sparse, 1.into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotImplemented);
+    assert!(error.to_string().contains("add.Tensor") && error.to_string().contains("Sparse"), "{error}");
+    // Elements that are not there are reached by nobody.
+    assert_eq!(sparse.to_vec::<f32>().unwrap_err().kind(), ErrorKind::NotImplemented);
+    assert!(sparse.accessor::<f32, 2>().is_err());
+    let kernel = |call: &Call<'_>| {
+        let Some(Value::Tensor(t)) = call.arguments.first() else { panic!("a tensor") };
+        let value = t.impl_().extension().and_then(|elements| elements.downcast_ref::<f32>()).copied();
+        Ok(vec![Tensor::from(value.unwrap()).into()])
+    };
+    ops::NEG.register_boxed(DispatchKey::Sparse, Box::leak(Box::new(kernel))).unwrap();
+    assert_eq!(ops::neg(&sparse).unwrap().item::<f32>().unwrap(), 7.0);
+    // An implicit composite is taken apart, and its parts are asked.
+    static NEGATIVE: Operator<Unary> = Operator::new(
+        "negative",
+        "negative(Tensor x) -> Tensor",
+        &[Kernel::new(DispatchKey::CompositeImplicitAutograd, (|_, x| ops::neg(x)) as Unary)],
+        none,
+    );
+    let (keys, kernel) = NEGATIVE.select(sparse.key_set()).unwrap();
+    assert_eq!(kernel(keys, &sparse).unwrap().item::<f32>().unwrap(), 7.0);
+}
