@@ -80,13 +80,13 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
         "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
     );
     ensure!(
-        primal.is_floating_point(),
+        primal.dtype().is_differentiable(),
         InvalidArgument,
         "Expected primal to be floating point or complex, but got: {}",
         primal.dtype()
     );
     ensure!(
-        tangent.is_floating_point(),
+        tangent.dtype().is_differentiable(),
         InvalidArgument,
         "Expected tangent to be floating point or complex, but got: {}",
         tangent.dtype()

@@ -205,7 +205,7 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
         attach(&node, &outputs, &dirty, &non_differentiable)?;
     }
     for (output, tangent) in outputs.iter().zip(tangents.into_iter().flatten()) {
-        if output.is_floating_point() && !is_among(output, &non_differentiable) {
+        if output.dtype().is_differentiable() && !is_among(output, &non_differentiable) {
             forward::set(output, tangent, is_among(output, &dirty))?;
         }
     }
@@ -220,7 +220,9 @@ fn tangents<F: Function>(
     materialize: bool,
 ) -> Result<Vec<Option<Tensor>>> {
     let given = |input: &Tensor| match tangents::tangent(input)? {
-        None if materialize && input.is_floating_point() => handle::zeros(input.sizes(), input).map(Some),
+        None if materialize && input.dtype().is_differentiable() => {
+            handle::zeros(input.sizes(), input).map(Some)
+        }
         tangent => Ok(tangent),
     };
     let given: Vec<Option<Tensor>> = inputs.iter().map(given).collect::<Result<_>>()?;
@@ -285,7 +287,7 @@ fn save(saved: &[Tensor], outputs: &[Tensor]) -> Result<Vec<SavedVariable>> {
 /// Gives the outputs their history.
 fn attach(node: &NodePtr, outputs: &[Tensor], dirty: &[Tensor], non_differentiable: &[Tensor]) -> Result<()> {
     for (output_nr, output) in outputs.iter().enumerate() {
-        if !output.is_floating_point() || is_among(output, non_differentiable) {
+        if !output.dtype().is_differentiable() || is_among(output, non_differentiable) {
             continue;
         }
         if is_among(output, dirty) {
@@ -359,7 +361,7 @@ unsafe impl<F: Function> Node for FunctionNode<F> {
         }
         if self.materialize {
             for (grad, info) in grads.iter_mut().zip(self.header.outputs()) {
-                if grad.is_none() && info.dtype.is_floating_point() {
+                if grad.is_none() && info.dtype.is_differentiable() {
                     *grad = Some(info.zeros()?);
                 }
             }

@@ -105,7 +105,7 @@ pub fn recorded_edges_optional<const N: usize>(
 /// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.
 #[inline]
 pub fn set_history<B: Backward>(result: &mut Tensor, edges: impl IntoEdges, backward: B) {
-    if result.is_floating_point() {
+    if result.dtype().is_differentiable() {
         let node = GraphNode::record(edges, result, backward);
         set_first_history(result, node);
     }
@@ -124,7 +124,9 @@ fn set_first_history(result: &mut Tensor, node: NodePtr) {
 /// The same for several results.
 pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: impl IntoEdges, backward: B) {
     let node = GraphNode::record_all(edges, results, backward);
-    for (output_nr, result) in results.iter().enumerate().filter(|(_, result)| result.is_floating_point()) {
+    for (output_nr, result) in
+        results.iter().enumerate().filter(|(_, result)| result.dtype().is_differentiable())
+    {
         set_gradient_edge(result, node.clone(), output_nr as u32);
     }
 }
@@ -139,7 +141,7 @@ pub fn set_history_of_some<B: Backward>(
     let node = GraphNode::record_all(edges, results, backward);
     let recorded = results.iter().zip(carries).enumerate();
     for (output_nr, (result, _)) in
-        recorded.filter(|(_, (result, carries))| **carries && result.is_floating_point())
+        recorded.filter(|(_, (result, carries))| **carries && result.dtype().is_differentiable())
     {
         set_gradient_edge(result, node.clone(), output_nr as u32);
     }

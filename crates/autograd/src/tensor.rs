@@ -238,7 +238,7 @@ fn hooks_of(tensor: &Tensor) -> Result<(Arc<NodeHooks>, u32)> {
 
 fn check_can_require_grad(tensor: &Tensor) -> Result<()> {
     ensure!(
-        tensor.is_floating_point(),
+        tensor.dtype().is_differentiable(),
         Autograd,
         "only Tensors of floating point dtype can require gradients"
     );

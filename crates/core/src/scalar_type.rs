@@ -92,6 +92,15 @@ impl ScalarType {
         matches!(self, F16 | BF16 | F32 | F64)
     }
 
+    /// Whether a tensor of it may carry a gradient or a tangent. PyTorch's `isDifferentiableType`.
+    ///
+    /// So far the types of floating point. Complex numbers will be differentiable too: whoever asks for a gradient asks here, and
+    /// whoever asks for rounding, NaN or an exponent asks [`is_floating_point`](Self::is_floating_point).
+    #[inline]
+    pub const fn is_differentiable(self) -> bool {
+        self.is_floating_point()
+    }
+
     /// complex64 or complex128.
     pub const fn is_complex(self) -> bool {
         matches!(self, Complex64 | Complex128)

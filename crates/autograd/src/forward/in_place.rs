@@ -38,7 +38,7 @@ pub(super) fn in_place(
 ) -> Result<()> {
     let self_ = written(operator, given)?;
     // What cannot have a tangent may not take a number with one either, which the operator itself decides.
-    if !self_.is_floating_point() || !any_dual(given) {
+    if !self_.dtype().is_differentiable() || !any_dual(given) {
         return plainly(operator, given);
     }
     let mut read = given.to_vec();
@@ -75,7 +75,7 @@ pub(super) fn copy_(operator: &'static dyn OperatorInfo, given: &[Value]) -> Res
     };
     plainly(operator, given)?;
     let self_ = written(operator, given)?;
-    if self_.is_floating_point() { write(&self_, new) } else { Ok(()) }
+    if self_.dtype().is_differentiable() { write(&self_, new) } else { Ok(()) }
 }
 
 /// Gives an output of a custom function its tangent: a new one, or for an input that was written in the place of the one it had.

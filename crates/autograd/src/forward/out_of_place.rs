@@ -42,7 +42,9 @@ pub(crate) fn call(
 
 fn put_value(result: &Value, tangent: Value) -> Result<()> {
     match (result, tangent) {
-        (Value::Tensor(result), Value::Tensor(tangent)) if result.is_floating_point() => put(result, tangent),
+        (Value::Tensor(result), Value::Tensor(tangent)) if result.dtype().is_differentiable() => {
+            put(result, tangent)
+        }
         (Value::Tensors(results), Value::Tensors(tangents)) => {
             results.iter().zip(tangents).try_for_each(|(result, tangent)| put(result, tangent))
         }

@@ -18,7 +18,7 @@ pub(super) fn linear(call: &Call<'_>) -> Result<Vec<Value>> {
             let dual = call.duals.iter().find(|dual| dual.argument == argument && dual.item == item);
             let tangent = match dual {
                 Some(dual) => dual.tangent.clone(),
-                None if primal.is_floating_point() => zeros_like(primal)?,
+                None if primal.dtype().is_differentiable() => zeros_like(primal)?,
                 None => primal.clone(),
             };
             set(&mut given[argument], item, tangent);
@@ -89,7 +89,8 @@ pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let recorded = is_recorded(call);
     let _enabled = enable_grad();
     let (mut variables, mut made) = pointwise_run(call, None, recorded)?;
-    let result = made.iter().flat_map(tensors).map(|(_, tensor)| tensor).find(|t| t.is_floating_point());
+    let result =
+        made.iter().flat_map(tensors).map(|(_, tensor)| tensor).find(|t| t.dtype().is_differentiable());
     if let Some(result) = result {
         // A gradient has the sizes and the type of its argument, which may be less than the result's.
         let fits = |v: &Tensor| v.sizes() == result.sizes() && v.dtype() == result.dtype();

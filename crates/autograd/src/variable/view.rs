@@ -24,7 +24,7 @@ pub(crate) fn track(source: &Tensor, result: &mut Tensor, multi_output: bool) {
         // A view of an ordinary tensor is an ordinary tensor.
         result.impl_().add_keys(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
     }
-    if !result.is_floating_point() {
+    if !result.dtype().is_differentiable() {
         return;
     }
     let (base, creation) = match variable(source).and_then(|v| v.view.get()) {

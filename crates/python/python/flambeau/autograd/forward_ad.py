@@ -40,7 +40,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` that carries `tangent` until the level is closed."""
     for name, given in (("primal", tensor), ("tangent", tangent)):
-        if not given.is_floating_point():
+        if not (given.is_floating_point() or given.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {given.dtype}")
     return _flambeau._make_dual(tensor, tangent)
 

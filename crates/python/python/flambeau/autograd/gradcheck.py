@@ -70,7 +70,8 @@ def _problem_of_inputs(tensors: list[Tensor]) -> str | None:
 def _differentiable(outputs: Any) -> list[Tensor]:
     """The outputs that can have a gradient."""
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    found = [output for output in outputs if isinstance(output, Tensor) and output.is_floating_point()]
+    tensors = [output for output in outputs if isinstance(output, Tensor)]
+    found = [tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]
     if not found:
         raise ValueError("gradcheck expects a function that returns at least one floating point tensor")
     return found
