@@ -219,10 +219,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that tensor elements can have. Sealed: its layout is that of [`SCALAR_TYPE`](Element::SCALAR_TYPE), and
-/// element access relies on it.
+/// A Rust type that tensor elements can have: what is stored, copied, compared for equality and made of numbers. Whether it has an
+/// order is not said, since complex numbers have none; who compares asks for `PartialOrd` too, and arithmetic is that of lanes.
+/// Sealed: its layout is that of [`SCALAR_TYPE`](Element::SCALAR_TYPE), and element access relies on it.
 pub trait Element:
-    sealed::Sealed + bytemuck::NoUninit + PartialEq + PartialOrd + Send + Sync + fmt::Debug + 'static
+    sealed::Sealed + bytemuck::NoUninit + PartialEq + Send + Sync + fmt::Debug + 'static
 {
     /// The scalar type it stands for.
     const SCALAR_TYPE: ScalarType;

@@ -3,8 +3,10 @@
 
 /// Calls `$body` with `$T` bound to the Rust type of `$dtype`; a type outside the set is an error that names the operator.
 ///
-/// The sets: `all` (the ten), `numbers` (without bool), `integers` (without bool), `bits` (integers and bool), `floats`; without f16
-/// and bf16, which are computed as f32: `computing` (the eight), `wide_floats`, `accumulators` (i64, f32, f64).
+/// The sets say what an operator needs of a type. Stored: `all` (the ten). In a ring: `numbers` (without bool). With an order, which
+/// complex numbers have not: `ordered` (the ten), `ordered_numbers` (without bool), `ordered_computing` (without f16 and bf16, which
+/// are computed as f32). Of one kind: `integers` (without bool), `bits` (integers and bool), `floats`, `wide_floats` (without f16 and
+/// bf16). `accumulators`: i64, f32, f64.
 #[macro_export]
 macro_rules! dispatch_all_types {
     ($set:ident, $dtype:expr, $name:expr, $T:ident => $body:expr) => {
@@ -18,6 +20,14 @@ macro_rules! dispatch_all_types {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
             U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
     };
+    (@ordered $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
+    (@ordered_numbers $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+        $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
+            U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
+    };
     (@integers $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64)
     };
@@ -27,7 +37,7 @@ macro_rules! dispatch_all_types {
     (@floats $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body, F16 half::f16, BF16 half::bf16, F32 f32, F64 f64)
     };
-    (@computing $dtype:expr, $name:expr, $T:ident, $body:expr) => {
+    (@ordered_computing $dtype:expr, $name:expr, $T:ident, $body:expr) => {
         $crate::dispatch_all_types!(@match $dtype, $name, $T, $body,
             Bool bool, U8 u8, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32, F64 f64)
     };

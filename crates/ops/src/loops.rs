@@ -1,8 +1,8 @@
 //! Where a formula meets an iterator: the type is chosen once per call, then a loop over lanes runs on whole rows.
 //!
-//! A formula implements one of five traits, by what it needs of its arguments: [`NumberFormula`] (`add`: every type),
-//! [`FloatFormula`] (`exp`), [`IntegerFormula`] (`bitwise_and`), [`Comparison`] (`eq`: a truth value per lane) and
-//! [`FloatComparison`] (`signbit`).
+//! A formula implements the trait that asks least of its arguments: [`NumberFormula`] (`add`: a ring, which every type is),
+//! [`OrderedFormula`] (`maximum`: with an order), [`FloatFormula`] (`exp`) or [`IntegerFormula`] (`bitwise_and`); and if its results
+//! are truth values [`Comparison`] (`eq`), [`OrderedComparison`] (`lt`) or [`FloatComparison`] (`signbit`).
 
 mod ahead;
 mod copy;
@@ -23,10 +23,13 @@ pub(crate) use summed::sum_few;
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
-use crate::vectorized::{EveryIsa, Float, Integer, Number, Vector};
+use crate::vectorized::{EveryIsa, Float, Integer, Number, Ordered, Vector};
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
-use rows::{Compares, Divides, FloatCompares, Floats, Integers, Numbers, RowKernel, Rows};
+use rows::{
+    Compares, Divides, FloatCompares, Floats, Integers, Numbers, OrderedCompares, OrderedNumbers, RowKernel,
+    Rows,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::{Kernel, for_each_rows};
 
@@ -49,6 +52,12 @@ pub trait NumberFormula<const N: usize>: Copy + Sync {
     fn call<V: Number>(self, args: [V; N]) -> V;
 }
 
+/// A formula of `N` arguments of any one type that has an order.
+pub trait OrderedFormula<const N: usize>: Copy + Sync {
+    /// The formula, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Ordered>(self, args: [V; N]) -> V;
+}
+
 /// A formula of `N` integer or bool arguments.
 pub trait IntegerFormula<const N: usize>: Copy + Sync {
     /// The formula, on lanes. Mark it `#[inline(always)]`.
@@ -59,6 +68,12 @@ pub trait IntegerFormula<const N: usize>: Copy + Sync {
 pub trait Comparison<const N: usize>: Copy + Sync {
     /// The question, on lanes. Mark it `#[inline(always)]`.
     fn call<V: Number>(self, args: [V; N]) -> <V as Vector>::Mask;
+}
+
+/// A question about `N` arguments of any one type that has an order.
+pub trait OrderedComparison<const N: usize>: Copy + Sync {
+    /// The question, on lanes. Mark it `#[inline(always)]`.
+    fn call<V: Ordered>(self, args: [V; N]) -> <V as Vector>::Mask;
 }
 
 /// A question about `N` floating point arguments.
@@ -104,6 +119,28 @@ pub fn any_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Numbe
     dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
+/// Evaluates a formula of numbers that have an order; bool is refused.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn ordered_number_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(ordered_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
+}
+
+/// Evaluates a formula of all that has an order, bool too.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn ordered_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedFormula<N>,
+) -> Result<()> {
+    dispatch_all_types!(ordered, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
+}
+
 /// Evaluates a formula of integers and bool.
 ///
 /// # Errors
@@ -124,6 +161,17 @@ pub fn comparison_kernel<const N: usize>(
     formula: impl Comparison<N>,
 ) -> Result<()> {
     dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
+}
+
+/// Answers a question about inputs of any one type that has an order; the output is bool.
+///
+/// # Errors
+/// As [`float_kernel`].
+pub fn ordered_comparison_kernel<const N: usize>(
+    iter: &TensorIterator<'_>,
+    formula: impl OrderedComparison<N>,
+) -> Result<()> {
+    dispatch_all_types!(ordered, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedCompares(formula), ScalarType::Bool))
 }
 
 /// Evaluates a formula of two integers that has no value where the second is 0; bool is refused.

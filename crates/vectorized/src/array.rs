@@ -5,8 +5,8 @@
 use std::mem::MaybeUninit;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use super::lane::{IntegerLane, Lane};
-use super::lanes::{Bits, Float, Integer, Mask, Number, Vector};
+use super::lane::{IntegerLane, Lane, OrderedLane};
+use super::lanes::{Bits, Float, Integer, Mask, Number, Ordered, Vector};
 use super::math::FloatElement;
 
 /// `N` lanes of `T` in an array.
@@ -115,14 +115,6 @@ impl<T: Lane, const N: usize> Vector for Array<T, N> {
     fn ne(self, other: Self) -> ArrayMask<N> {
         self.compare(other, T::ne)
     }
-    #[inline(always)]
-    fn lt(self, other: Self) -> ArrayMask<N> {
-        self.compare(other, T::lt)
-    }
-    #[inline(always)]
-    fn le(self, other: Self) -> ArrayMask<N> {
-        self.compare(other, T::le)
-    }
 }
 
 impl<T: Lane, const N: usize> Number for Array<T, N>
@@ -136,6 +128,17 @@ where
     #[inline(always)]
     fn one() -> Self {
         Self([T::ONE; N])
+    }
+}
+
+impl<T: OrderedLane, const N: usize> Ordered for Array<T, N> {
+    #[inline(always)]
+    fn lt(self, other: Self) -> ArrayMask<N> {
+        self.compare(other, T::lt)
+    }
+    #[inline(always)]
+    fn le(self, other: Self) -> ArrayMask<N> {
+        self.compare(other, T::le)
     }
     #[inline(always)]
     fn abs(self) -> Self {

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use super::array::{Array, load_bools, padded};
 use super::isa::Avx512;
-use super::lanes::{Bits, Float, Lanes, Mask, Number, Vector};
+use super::lanes::{Bits, Float, Lanes, Mask, Number, Ordered, Vector};
 use super::register::{bits_register, float_register, half_lanes, on_registers, operators};
 use super::scalar::{bool_lanes, native_lanes, round_to_bf16, widen_bf16};
 

@@ -3,19 +3,23 @@
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
 /// The arithmetic of one lane; what each method means is said at the vector trait that uses it.
-pub trait Lane: flambeau_core::Element + Copy + PartialEq + PartialOrd + 'static {
+pub trait Lane: flambeau_core::Element {
     const ZERO: Self;
     const ONE: Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
     fn neg(self) -> Self;
+}
+
+/// A lane with an order.
+pub trait OrderedLane: Lane + PartialOrd {
     fn abs(self) -> Self;
 }
 
 /// The integer operations of one lane.
 pub trait IntegerLane:
-    Lane + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+    OrderedLane + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
 {
     fn shl(self, by: Self) -> Self;
     fn shr(self, by: Self) -> Self;
@@ -38,6 +42,9 @@ macro_rules! integer_lane {
             fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
             #[inline(always)]
             fn neg(self) -> Self { self.wrapping_neg() }
+        }
+
+        impl OrderedLane for $t {
             #[inline(always)]
             #[allow(unused_comparisons, reason = "the unsigned type has no negative values")]
             fn abs(self) -> Self { if self < 0 { self.wrapping_neg() } else { self } }
@@ -107,6 +114,9 @@ impl Lane for bool {
     fn neg(self) -> Self {
         self
     }
+}
+
+impl OrderedLane for bool {
     #[inline(always)]
     fn abs(self) -> Self {
         self
@@ -153,6 +163,9 @@ macro_rules! float_lane {
             fn mul(self, other: Self) -> Self { self * other }
             #[inline(always)]
             fn neg(self) -> Self { -self }
+        }
+
+        impl OrderedLane for $t {
             #[inline(always)]
             fn abs(self) -> Self { $t::abs(self) }
         }

@@ -35,7 +35,8 @@ pub trait Mask: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output
     fn all(self) -> bool;
 }
 
-/// A fixed number of elements that are computed with together.
+/// A fixed number of elements that are kept together: loaded, stored, chosen from and compared for equality. What can be computed
+/// with them is [`Number`]'s, and whether they have an order [`Ordered`]'s.
 pub trait Vector: Copy {
     /// What a lane holds.
     type Element: Copy + 'static;
@@ -82,23 +83,9 @@ pub trait Vector: Copy {
     fn eq(self, other: Self) -> Self::Mask;
     /// `self != other`; true where either is NaN.
     fn ne(self, other: Self) -> Self::Mask;
-    /// `self < other`; false where either is NaN.
-    fn lt(self, other: Self) -> Self::Mask;
-    /// `self <= other`; false where either is NaN.
-    fn le(self, other: Self) -> Self::Mask;
-    /// `self > other`; false where either is NaN.
-    #[inline(always)]
-    fn gt(self, other: Self) -> Self::Mask {
-        other.lt(self)
-    }
-    /// `self >= other`; false where either is NaN.
-    #[inline(always)]
-    fn ge(self, other: Self) -> Self::Mask {
-        other.le(self)
-    }
 }
 
-/// Arithmetic every element type has. Integers wrap; `bool` computes with or (`+`), and (`*`), xor (`-`).
+/// The arithmetic of a ring, which every element type has. Integers wrap; `bool` computes with or (`+`), and (`*`), xor (`-`).
 pub trait Number:
     Vector<Element: flambeau_core::Element>
     + Add<Output = Self>
@@ -115,6 +102,24 @@ pub trait Number:
     fn zero() -> Self;
     /// 1 in every lane.
     fn one() -> Self;
+}
+
+/// Numbers with an order, in which they are an ordered ring: all but complex ones.
+pub trait Ordered: Number {
+    /// `self < other`; false where either is NaN.
+    fn lt(self, other: Self) -> Self::Mask;
+    /// `self <= other`; false where either is NaN.
+    fn le(self, other: Self) -> Self::Mask;
+    /// `self > other`; false where either is NaN.
+    #[inline(always)]
+    fn gt(self, other: Self) -> Self::Mask {
+        other.lt(self)
+    }
+    /// `self >= other`; false where either is NaN.
+    #[inline(always)]
+    fn ge(self, other: Self) -> Self::Mask {
+        other.le(self)
+    }
     /// The absolute value; of the least integer, itself.
     fn abs(self) -> Self;
     /// `self` where `self < other`, else `other`: so `other` where either is NaN.
@@ -131,13 +136,13 @@ pub trait Number:
     fn maximum(self, other: Self) -> Self {
         Self::select(self.ne(self), self, self.max(other))
     }
-    /// [`Number::min`], which takes -0 for less than 0, as IEEE 754-2019 does.
+    /// [`Ordered::min`], which takes -0 for less than 0, as IEEE 754-2019 does.
     #[inline(always)]
     fn min_of_signed(self, other: Self) -> Self {
         // Of equal numbers only zeros may differ; of two, this sum is -0 where either is.
         signed_zeros(self, other, self.min(other), -((-self) - other))
     }
-    /// [`Number::max`], which takes 0 for greater than -0, as IEEE 754-2019 does.
+    /// [`Ordered::max`], which takes 0 for greater than -0, as IEEE 754-2019 does.
     #[inline(always)]
     fn max_of_signed(self, other: Self) -> Self {
         signed_zeros(self, other, self.max(other), self + other)
@@ -146,7 +151,7 @@ pub trait Number:
 
 /// `zero` where both are zeros that may have a sign, else `other_than_zero`.
 #[inline(always)]
-fn signed_zeros<V: Number>(a: V, b: V, other_than_zero: V, zero: V) -> V {
+fn signed_zeros<V: Ordered>(a: V, b: V, other_than_zero: V, zero: V) -> V {
     use flambeau_core::Element;
     if !<V::Element as Element>::SCALAR_TYPE.is_floating_point() {
         return other_than_zero;
@@ -156,7 +161,7 @@ fn signed_zeros<V: Number>(a: V, b: V, other_than_zero: V, zero: V) -> V {
 
 /// Operations of the integers (and of `bool`, where `!` is logical). Nothing here panics.
 pub trait Integer:
-    Number + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+    Ordered + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
 {
     /// `self << by`, and 0 where `by` is negative or at least the width, as PyTorch.
     fn shl(self, by: Self) -> Self;
@@ -191,7 +196,7 @@ pub trait Bits:
 
 /// Operations of f32 and f64. The functions of [`super::math`] are methods here; each states its error in units in
 /// the last place (ulp), as measured against a reference of higher precision.
-pub trait Float: Number<Element: FloatElement> + Div<Output = Self> {
+pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     /// The vector of this one's bits.
     type Bits: Bits;
 
@@ -509,6 +514,10 @@ pub trait Lanes<I: Isa>: Copy + 'static {
         }
     }
 }
+
+/// The element types that have an order: all but complex numbers.
+pub trait OrderedLanes<I: Isa>: Lanes<I, Vector: Ordered> {}
+impl<I: Isa, T: Lanes<I, Vector: Ordered>> OrderedLanes<I> for T {}
 
 /// The element types that compute in floats: f16, bf16, f32, f64.
 pub trait FloatLanes<I: Isa>: Lanes<I, Vector: Float> {}

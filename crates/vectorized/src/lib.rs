@@ -85,5 +85,7 @@ pub use isa::{
     CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Placed, Scalar, cpu_capability,
     dispatch, override_cpu_capability, prefetch_line,
 };
-pub use lanes::{Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Vector};
+pub use lanes::{
+    Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Ordered, OrderedLanes, Vector,
+};
 pub use math::FloatElement;

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 
 use super::array::{Array, load_bools, padded};
 use super::isa::Neon;
-use super::lanes::{Bits, Float, Lanes, Mask, Number, Vector};
+use super::lanes::{Bits, Float, Lanes, Mask, Number, Ordered, Vector};
 use super::math::{exponent_by_bits, scale_floored, scale_in_two_steps, significand_by_bits};
 use super::register::{bits_register, float_register, half_lanes, on_registers, operators};
 use super::scalar::{bool_lanes, native_lanes, round_to_bf16, widen_bf16};
@@ -165,7 +165,7 @@ on_registers! {
     fn ne_f32(a: float32x4_t, b: float32x4_t) -> uint32x4_t { vmvnq_u32(vceqq_f32(a, b)) }
     fn ne_f64(a: float64x2_t, b: float64x2_t) -> uint64x2_t { not_64(vceqq_f64(a, b)) }
     fn not_64(x: uint64x2_t) -> uint64x2_t { veorq_u64(x, vdupq_n_u64(u64::MAX)) }
-    // `vminq_f32` would return NaN for either operand; `Number::min` returns the second.
+    // `vminq_f32` would return NaN for either operand; `Ordered::min` returns the second.
     fn min_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcltq_f32(a, b), a, b) }
     fn max_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t { vbslq_f32(vcgtq_f32(a, b), a, b) }
     fn min_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t { vbslq_f64(vcltq_f64(a, b), a, b) }

@@ -67,6 +67,16 @@ macro_rules! float_register {
                 // SAFETY: the set is there: note "Soundness".
                 $mask(unsafe { $ne(self.0, other.0) })
             }
+        }
+
+        impl Number for $vector {
+            #[inline(always)]
+            fn zero() -> Self { Vector::splat(0.0) }
+            #[inline(always)]
+            fn one() -> Self { Vector::splat(1.0) }
+        }
+
+        impl Ordered for $vector {
             #[inline(always)]
             fn lt(self, other: Self) -> $mask {
                 // SAFETY: the set is there: note "Soundness".
@@ -77,13 +87,6 @@ macro_rules! float_register {
                 // SAFETY: the set is there: note "Soundness".
                 $mask(unsafe { $le(self.0, other.0) })
             }
-        }
-
-        impl Number for $vector {
-            #[inline(always)]
-            fn zero() -> Self { Vector::splat(0.0) }
-            #[inline(always)]
-            fn one() -> Self { Vector::splat(1.0) }
             #[inline(always)]
             fn abs(self) -> Self {
                 // SAFETY: the set is there: note "Soundness".

@@ -25,7 +25,7 @@ mod source;
 mod steps;
 
 pub(crate) use arg::{arg_extreme, extreme_with_index};
-pub(crate) use blocks::{fold_dense, fold_dense_floats};
+pub(crate) use blocks::{fold_dense, fold_dense_floats, fold_dense_ordered};
 pub(crate) use cascade::Cascade;
 pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
 pub(crate) use floats::{LineFloat, SHORT_LINE};
@@ -37,10 +37,10 @@ pub(crate) use steps::Steps;
 use crate::loops::ahead::Asking;
 use crate::structured::{TensorSpec, with_scratch};
 use crate::tensor_iterator::{DimMask, Reduction};
-use crate::vectorized::{EveryIsa, Float, Number};
+use crate::vectorized::{EveryIsa, Float, Number, Ordered};
 use crate::{Tensor, dispatch_all_types, ops};
 use accumulator::AnyFold;
-use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers};
+use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers, OrderedNumbers};
 use flambeau_core::{Element, Guarded, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 
@@ -57,6 +57,16 @@ pub(crate) trait NumberFold: Copy + Send + Sync {
     fn step<V: Number>(self, acc: V, x: V) -> V;
     /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
     fn combine<V: Number>(self, a: V, b: V) -> V;
+}
+
+/// A fold of elements of any one type that has an order, on lanes.
+pub(crate) trait OrderedFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Ordered>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Ordered>(self, a: V, b: V) -> V;
 }
 
 /// A fold of floating point numbers, on lanes.
@@ -200,18 +210,26 @@ pub(crate) fn sum_fold(
     dispatch_all_types!(accumulators, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), finish, fold.identity()))
 }
 
-/// The same for any type but f16 and bf16, whose elements are folded as f32.
+/// The same of truth values: whether each element differs from zero.
+///
+/// # Errors
+/// `Busy` or `Aliasing` where memory may not be touched.
+pub(crate) fn truth_fold(input: &Tensor, out: &Tensor, mask: DimMask, fold: impl NumberFold) -> Result<()> {
+    run::<bool, _>(input, out, mask, Numbers(fold), Finish::Keep, fold.identity())
+}
+
+/// The same for any type that has an order but f16 and bf16, whose elements are folded as f32.
 ///
 /// # Errors
 /// As [`sum_fold`].
-pub(crate) fn any_fold(
+pub(crate) fn ordered_fold(
     input: &Tensor,
     out: &Tensor,
     mask: DimMask,
     kernel: ScalarType,
-    fold: impl NumberFold,
+    fold: impl OrderedFold,
 ) -> Result<()> {
-    dispatch_all_types!(computing, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), Finish::Keep, fold.identity()))
+    dispatch_all_types!(ordered_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Finish::Keep, fold.identity()))
 }
 
 /// The same for f32 and f64.

@@ -1,9 +1,13 @@
 //! The inner loop: rows of elements of one type, each argument dense or one value repeated, results dense.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::{Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula};
+use super::{
+    Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
+    OrderedFormula,
+};
 use crate::vectorized::{
-    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch,
+    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Placed, Vector,
+    dispatch,
 };
 use flambeau_core::ScalarType;
 use std::marker::PhantomData;
@@ -141,6 +145,7 @@ macro_rules! store_lanes {
 
 store_lanes!(Floats, FloatFormula, FloatLanes; call_to_half);
 store_lanes!(Numbers, NumberFormula, Lanes;);
+store_lanes!(OrderedNumbers, OrderedFormula, OrderedLanes;);
 store_lanes!(Integers, IntegerFormula, IntegerLanes;);
 
 /// Arguments of kernels whose results may go past the caches.
@@ -212,6 +217,7 @@ macro_rules! store_masks {
 }
 
 store_masks!(Compares, Comparison, Lanes);
+store_masks!(OrderedCompares, OrderedComparison, OrderedLanes);
 store_masks!(FloatCompares, FloatComparison, FloatLanes);
 
 /// The loop over [`Rows`], for every instruction set.

@@ -8,7 +8,7 @@ use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 use std::f64::consts::FRAC_1_SQRT_2;
 
-formulas! { number_kernel(NumberFormula, Number) -> V:
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
     /// max(x, 0); NaN stays NaN.
     fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
     /// x above the threshold, else the value.

@@ -3,7 +3,7 @@
 use super::formulas::chained;
 use crate::loops::{self, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{Float, Number};
+use crate::vectorized::{Float, Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
@@ -107,19 +107,22 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
 
 /// The greater, 0 of both zeros, NaN where either is NaN.
 #[inline(always)]
-pub(super) fn ordered_max<V: Number>(a: V, b: V) -> V {
+pub(super) fn ordered_max<V: Ordered>(a: V, b: V) -> V {
     V::select(a.ne(a), a, a.max_of_signed(b))
 }
 
 /// The lesser, -0 of both zeros, NaN where either is NaN.
 #[inline(always)]
-pub(super) fn ordered_min<V: Number>(a: V, b: V) -> V {
+pub(super) fn ordered_min<V: Ordered>(a: V, b: V) -> V {
     V::select(a.ne(a), a, a.min_of_signed(b))
 }
 
 formulas! { any_kernel(NumberFormula, Number) -> V:
     /// self * other; logical and for bool.
     fn mul, mul_meta = build_binary_op(self_: a, other: b) => a * b;
+}
+
+formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
     /// The greater, NaN where either is NaN. Of zeros 0 is greater than -0, here and in all operators that take one of two numbers,
     /// as IEEE 754-2019 has it.
     fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => ordered_max(a, b);

@@ -13,6 +13,15 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn eq, eq_meta = build_comparison_op(self_: a, other: b) => a.eq(b);
     /// a != b; NaN differs from everything.
     fn ne, ne_meta = build_comparison_op(self_: a, other: b) => a.ne(b);
+    /// Whether it is not a number.
+    fn isnan, isnan_meta = build_unary_bool_op(self_: x) => x.ne(x);
+    /// Whether it is neither infinite nor NaN.
+    fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
+    /// Whether it is infinite.
+    fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
+}
+
+formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     /// a < b.
     fn lt, lt_meta = build_comparison_op(self_: a, other: b) => a.lt(b);
     /// a <= b.
@@ -21,12 +30,6 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn gt, gt_meta = build_comparison_op(self_: a, other: b) => a.gt(b);
     /// a >= b.
     fn ge, ge_meta = build_comparison_op(self_: a, other: b) => a.ge(b);
-    /// Whether it is not a number.
-    fn isnan, isnan_meta = build_unary_bool_op(self_: x) => x.ne(x);
-    /// Whether it is neither infinite nor NaN.
-    fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
-    /// Whether it is infinite.
-    fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is infinite and above zero.
     fn isposinf, isposinf_meta = build_truth_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
     /// Whether it is infinite and below zero.

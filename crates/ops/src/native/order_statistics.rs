@@ -4,7 +4,7 @@
 //! once for all types, and values are gathered.
 
 use super::slices::{fill, with_slices};
-use super::stored::{Numeric, Stored};
+use super::stored::{Numeric, Sortable, Stored};
 use super::{copy, gather, view};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
@@ -24,7 +24,7 @@ fn places(name: &str, self_: &Tensor, dim: i64, k: i64, find: Places<'_>) -> Res
     let made = TensorSpec::like(self_, &sizes).with_dtype(ScalarType::I64).allocate(name)?;
     if made.numel() > 0 {
         let rows = copy::clone(&last, Some(MemoryFormat::Contiguous))?;
-        dispatch_all_types!(all, self_.dtype(), name, T => {
+        dispatch_all_types!(ordered, self_.dtype(), name, T => {
             type N = <T as Stored>::Number;
             with_slices(name, &[&rows], &[&made], |s| {
                 let (values, out) = (s.read::<N>(0)?, s.write::<i64>(0)?);

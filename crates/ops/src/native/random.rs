@@ -22,7 +22,7 @@ pub(super) fn in_index_order(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Resul
 }
 
 /// Random words as numbers from 0 to below 1, with as many binary digits as the type holds.
-trait Uniform: Element + Convert {
+trait Uniform: Element + Convert + PartialOrd {
     /// Digits of its significand.
     const DIGITS: u32;
 }
@@ -191,7 +191,7 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
     // Below 2^63, which the greatest i64 is not once it is a float.
     let most = most.min(if dtype == ScalarType::I64 { 2f64.powi(63) - 1024.0 } else { f64::MAX });
     in_index_order(self_, |out| {
-        dispatch_all_types!(numbers, dtype, "geometric_", T => {
+        dispatch_all_types!(ordered_numbers, dtype, "geometric_", T => {
             generate_by_word64::<T>("geometric_", out, philox, |word| {
                 let u = (word >> 11) as f64 * scale;
                 T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().clamp(1.0, most)))
@@ -254,7 +254,7 @@ fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generato
     };
     let within = |value: i64| if least <= most { value.clamp(least, most) } else { value };
     in_index_order(self_, |out| {
-        dispatch_all_types!(all, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
+        dispatch_all_types!(ordered, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
             let step = (u128::from(word) * count) >> 64;
             T::from_scalar(Scalar::Int(within(low.wrapping_add(step as i64))))
         }))

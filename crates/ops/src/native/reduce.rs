@@ -9,7 +9,7 @@ pub use moments::*;
 pub use norms::*;
 
 use crate::loops::reduce::{Finish, NanSum, Nonzeros, NumberFold, Product, Sum};
-use crate::loops::reduce::{any_fold, computing_type, log_sum_exp, sum_fold};
+use crate::loops::reduce::{computing_type, log_sum_exp, sum_fold, truth_fold};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
@@ -49,7 +49,7 @@ fn accumulate(
 ) -> Result<()> {
     let mask = mask_of(name, self_, dim)?;
     match out.dtype() {
-        ScalarType::Bool => any_fold(self_, out, mask, ScalarType::Bool, fold),
+        ScalarType::Bool => truth_fold(self_, out, mask, fold),
         dtype if dtype.is_integral(false) => sum_fold(self_, out, mask, ScalarType::I64, fold, finish),
         dtype => sum_fold(self_, out, mask, computing_type(dtype), fold, finish),
     }
@@ -190,7 +190,7 @@ macro_rules! truths {
 
         #[doc = concat!("`", $name, "` of all elements.")]
         pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
-            any_fold(self_, out, mask_of($name, self_, None)?, ScalarType::Bool, $fold)
+            truth_fold(self_, out, mask_of($name, self_, None)?, $fold)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dim), "`].")]
@@ -200,7 +200,7 @@ macro_rules! truths {
 
         #[doc = concat!("`", $name, "` along a dimension.")]
         pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
-            any_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, ScalarType::Bool, $fold)
+            truth_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $fold)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dims), "`].")]
@@ -216,7 +216,7 @@ macro_rules! truths {
             if dim.is_some_and(<[i64]>::is_empty) {
                 return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
             }
-            any_fold(self_, out, mask_of($name, self_, dim)?, ScalarType::Bool, $fold)
+            truth_fold(self_, out, mask_of($name, self_, dim)?, $fold)
         }
     )*};
 }

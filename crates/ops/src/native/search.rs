@@ -1,7 +1,7 @@
 //! Places in sorted sequences.
 
 use super::slices::{fill, with_slices};
-use super::stored::{Numeric, Stored};
+use super::stored::{Sortable, Stored};
 use super::{copy, gather};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::result_type;
@@ -90,7 +90,7 @@ fn places(sequence: &Tensor, values: &Tensor, right: bool, made: &Tensor) -> Res
     let n = sequence.sizes().last().copied().unwrap_or(0) as usize;
     let per_row = values.sizes().last().copied().unwrap_or(1) as usize;
     let shared = sequence.dim() == 1;
-    dispatch_all_types!(all, sequence.dtype(), "searchsorted", T => {
+    dispatch_all_types!(ordered, sequence.dtype(), "searchsorted", T => {
         type N = <T as Stored>::Number;
         with_slices("searchsorted", &[sequence, values], &[made], |s| {
             let (sequence, values, out) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<i64>(0)?);

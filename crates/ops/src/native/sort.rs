@@ -8,7 +8,7 @@ mod few;
 use super::factory::dense_strides;
 use super::gather::into_dense;
 use super::slices::with_slices;
-use super::stored::{Numeric, Stored};
+use super::stored::{Sortable, Stored};
 use super::{copy, view};
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
@@ -129,7 +129,7 @@ fn select_items<I: Item>(items: &mut Vec<I>, k: usize) {
 }
 
 /// For each row of `n` values the first `k` in order, and where they stood.
-fn order_rows<T: Stored, I: Item>(
+fn order_rows<T: Stored<Number: Sortable>, I: Item>(
     values: &[T::Number],
     (sorted, indices): (&mut [T::Number], &mut [i64]),
     (n, k): (usize, usize),
@@ -187,7 +187,7 @@ fn sorted_into(
     let rows = if as_it_is { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
     into_dense(&values, |values| {
         into_dense(&indices, |indices| {
-            dispatch_all_types!(all, self_.dtype(), name, T => {
+            dispatch_all_types!(ordered, self_.dtype(), name, T => {
                 type N = <T as Stored>::Number;
                 with_slices(name, &[&rows], &[values, indices], |s| {
                     let (from, to) = (s.read::<N>(0)?, (s.write::<N>(0)?, s.write::<i64>(1)?));

@@ -251,7 +251,7 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     ))
 }
 
-formulas! { any_kernel(NumberFormula, Number) -> V:
+formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
     /// 0 below 0, 1 above, and the value at 0.
     fn heaviside, heaviside_of_one_type_meta = build_binary_op(self_: x, values: v) =>
         V::select(x.eq(V::zero()), v, V::select(x.gt(V::zero()), V::one(), V::zero()));

@@ -24,21 +24,25 @@ pub(super) trait Moved: Pod + Send + Sync {
     fn settle(_moved: &mut [Self]) {}
 }
 
-/// What is added, multiplied and ordered.
+/// What is added and multiplied.
 pub(super) trait Numeric: Moved {
-    /// Whether some values are no numbers.
-    const HAS_NAN: bool;
     /// The scalar, converted as a tensor of the type is filled.
     fn of(value: Scalar) -> Self;
     /// The sum; integers wrap, truth values are joined by `or`.
     fn plus(self, other: Self) -> Self;
     /// The product; truth values are joined by `and`.
     fn times(self, other: Self) -> Self;
+    /// Whether it is zero.
+    fn is_zero(self) -> bool;
+}
+
+/// What is compared and sorted.
+pub(super) trait Sortable: Numeric {
+    /// Whether some values are no numbers.
+    const HAS_NAN: bool;
     /// A number that orders like the value, all NaN equal and greatest, both zeros equal; below 2^32 where the element has up
     /// to four bytes.
     fn order(self) -> u64;
-    /// Whether it is zero.
-    fn is_zero(self) -> bool;
 }
 
 /// A truth value: a byte, true unless it is 0.
@@ -67,7 +71,6 @@ macro_rules! moved_as_they_are {
 moved_as_they_are! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 }
 
 impl Numeric for Truth {
-    const HAS_NAN: bool = false;
     fn of(value: Scalar) -> Self {
         Truth(u8::from(value.to_bool()))
     }
@@ -77,11 +80,15 @@ impl Numeric for Truth {
     fn times(self, other: Self) -> Self {
         Truth(u8::from(self.0 != 0 && other.0 != 0))
     }
-    fn order(self) -> u64 {
-        u64::from(self.0 != 0)
-    }
     fn is_zero(self) -> bool {
         self.0 == 0
+    }
+}
+
+impl Sortable for Truth {
+    const HAS_NAN: bool = false;
+    fn order(self) -> u64 {
+        u64::from(self.0 != 0)
     }
 }
 
@@ -98,7 +105,6 @@ macro_rules! integers {
         }
 
         impl Numeric for $rust {
-            const HAS_NAN: bool = false;
             fn of(value: Scalar) -> Self {
                 <$rust as Element>::from_scalar(value)
             }
@@ -111,13 +117,17 @@ macro_rules! integers {
                 self.wrapping_mul(other)
             }
             #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0
+            }
+        }
+
+        impl Sortable for $rust {
+            const HAS_NAN: bool = false;
+            #[inline(always)]
             fn order(self) -> u64 {
                 // Moved up so that the least value is 0; of the upper bits only those of the type stay.
                 (self.wrapping_sub(<$rust>::MIN) as $bits).into()
-            }
-            #[inline(always)]
-            fn is_zero(self) -> bool {
-                self == 0
             }
         }
     )*};
@@ -133,7 +143,6 @@ macro_rules! floats {
         }
 
         impl Numeric for $rust {
-            const HAS_NAN: bool = true;
             fn of(value: Scalar) -> Self {
                 <$rust as Element>::from_scalar(value)
             }
@@ -146,6 +155,14 @@ macro_rules! floats {
                 self * other
             }
             #[inline(always)]
+            fn is_zero(self) -> bool {
+                self.to_bits() << 1 == 0
+            }
+        }
+
+        impl Sortable for $rust {
+            const HAS_NAN: bool = true;
+            #[inline(always)]
             fn order(self) -> u64 {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
                 // A sign and a magnitude, as one number that grows with the value: without a branch, since signs are anyhow.
@@ -154,10 +171,6 @@ macro_rules! floats {
                 let ordered = if bits == SIGN { SIGN } else { flipped };
                 let ordered = if self.is_nan() { <$bits>::MAX } else { ordered };
                 ordered.into()
-            }
-            #[inline(always)]
-            fn is_zero(self) -> bool {
-                self.to_bits() << 1 == 0
             }
         }
     )*};

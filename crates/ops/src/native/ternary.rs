@@ -9,6 +9,9 @@ use flambeau_core::{Result, Scalar, ScalarType, ensure};
 formulas! { number_kernel(NumberFormula, Number) -> V:
     /// self + value * tensor1 * tensor2.
     fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
+}
+
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
     /// Each element kept between two numbers that are not NaN; NaN stays.
     fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
         V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));

@@ -106,11 +106,14 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
 formulas! { number_kernel(NumberFormula, Number) -> V:
     /// -x.
     fn neg, neg_meta = build_unary_op(self_: x) => -x;
+}
+
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
     /// The magnitude; of the least integer, itself.
     fn abs, abs_meta = build_unary_op(self_: x) => x.abs();
 }
 
-formulas! { any_kernel(NumberFormula, Number) -> V:
+formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
     /// 1, 0 or -1; of NaN, 0, as PyTorch has it.
     fn sign, sign_meta = build_unary_op(self_: x) => {
         let (zero, one) = (V::zero(), V::one());

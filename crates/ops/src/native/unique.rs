@@ -1,7 +1,7 @@
 //! Sets of values, or of whole slices: each once, where it was, and how often.
 
 use super::slices::with_slices;
-use super::stored::{Numeric, Stored};
+use super::stored::{Numeric, Sortable, Stored};
 use super::{copy, gather, sort, view};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
@@ -48,7 +48,7 @@ fn runs(
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
-    let starts = dispatch_all_types!(all, values.dtype(), name, T => {
+    let starts = dispatch_all_types!(ordered, values.dtype(), name, T => {
         type N = <T as Stored>::Number;
         with_slices(name, &[values], &[], |s| {
             let values = s.read::<N>(0)?;
@@ -157,7 +157,7 @@ fn slices(name: &str, self_: &Tensor, dim: i64, ordered: bool) -> Result<(Tensor
 
 /// Numbers that order like the elements of a dense tensor, and the one that stands for NaN.
 fn keys(name: &str, dense: &Tensor) -> Result<(Vec<u64>, Option<u64>)> {
-    dispatch_all_types!(all, dense.dtype(), name, T => {
+    dispatch_all_types!(ordered, dense.dtype(), name, T => {
         type N = <T as Stored>::Number;
         with_slices(name, &[dense], &[], |s| {
             let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).order());

@@ -7,7 +7,7 @@ mod stored;
 mod walk;
 
 use half::f16;
-use stored::Numeric;
+use stored::Sortable;
 use walk::Walk;
 
 #[test]

@@ -5,12 +5,12 @@
 
 use std::ops::Div;
 
-use super::super::lane::Lane;
+use super::super::lane::OrderedLane;
 use super::circle::{self, Circle};
 use super::{payne_hanek, piece_tables};
 
 /// f32 and f64, as the formulas of [`Float`](super::super::Float) see them: layout, limits and coefficients.
-pub trait FloatElement: Lane + Div<Output = Self> {
+pub trait FloatElement: OrderedLane + Div<Output = Self> {
     /// The number of explicit bits of the significand.
     const MANTISSA_BITS: u32;
     /// The sign bit; its complement within the width is everything else.

@@ -258,7 +258,7 @@ impl<T> Placed for Choose<'_, T> {
     type Home = Self;
 }
 
-impl<I: Isa, T: Lanes<I>> Kernel<I> for Choose<'_, T> {
+impl<I: Isa, T: OrderedLanes<I>> Kernel<I> for Choose<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         type MaskOf<I, T> = <<T as Lanes<I>>::Vector as Vector>::Mask;

@@ -131,7 +131,7 @@ pub(crate) fn rms_norm_lines(
                 let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
                 // SAFETY: as in `layer_norm_lines`.
                 unsafe {
-                    let squares = T::line_fold(from, n, SumOfSquares, |a, b| a + b);
+                    let squares = T::line_fold(from, n, SumOfSquares);
                     let factor = 1.0 / (squares / n as f64 + eps).sqrt();
                     factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
                     let weight = parameter(weight, &one);

@@ -4,7 +4,7 @@
 use super::{map_lines, next_line, row, streams_to, write_row};
 use crate::gemm::Scratch;
 use crate::loops::FloatFormula;
-use crate::loops::reduce::{BLOCK, Exponentials, Greatest, LineFloat, computing_type};
+use crate::loops::reduce::{BLOCK, Exponentials, LineFloat, computing_type};
 use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;
@@ -57,7 +57,7 @@ pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bo
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
             // SAFETY: a line of `n` elements, and room for as many.
             unsafe {
-                let greatest = T::line_fold(from, n, Greatest::of(kernel), f64::max);
+                let greatest = T::line_greatest(from, n);
                 if log {
                     let sum = T::line_float_fold(from, n, Exponentials(greatest));
                     let rows = Rows { ahead: [next_line::<T>(n)], ..row([from], to, n) };

@@ -1,7 +1,7 @@
 //! Where the extreme of a line is: the extreme of a block first, then the first element equal to it. NaN beats everything.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::{Greatest, Least, LineFold, NumberFold, computing_type, fold_dense, line_fold};
+use super::{Greatest, Least, LineFold, OrderedFold, computing_type, fold_dense_ordered, line_fold};
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
@@ -58,16 +58,16 @@ struct ArgFold<T> {
     element: PhantomData<fn() -> T>,
 }
 
-impl<T: Element + Convert> ArgFold<T> {
+impl<T: Element + PartialOrd + Convert> ArgFold<T> {
     #[inline]
-    unsafe fn find<F: NumberFold>(self, from: *const T, n: usize, first: usize, fold: F) -> Extreme<T>
+    unsafe fn find<F: OrderedFold>(self, from: *const T, n: usize, first: usize, fold: F) -> Extreme<T>
     where
         Find<T>: EveryIsa<usize>,
-        super::blocks::FoldKernel<T, super::blocks::Numbers<F>>: EveryIsa<T>,
+        super::blocks::FoldKernel<T, super::blocks::OrderedNumbers<F>>: EveryIsa<T>,
     {
         // SAFETY: the callers' `from` is valid for `n` elements.
         unsafe {
-            let value = fold_dense(from, n, self.asking, fold);
+            let value = fold_dense_ordered(from, n, self.asking, fold);
             Extreme { value, index: first + dispatch(Find { from, n, value }) }
         }
     }
@@ -131,7 +131,7 @@ unsafe fn put<T>(to: *mut u8, value: T) {
 /// As [`line_fold`].
 pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    dispatch_all_types!(computing, kernel, "argmax", T => {
+    dispatch_all_types!(ordered_computing, kernel, "argmax", T => {
         let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
     })
@@ -149,7 +149,7 @@ pub(crate) fn extreme_with_index(
     largest: bool,
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
-    dispatch_all_types!(computing, kernel, "max", T => {
+    dispatch_all_types!(ordered_computing, kernel, "max", T => {
         let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
     })

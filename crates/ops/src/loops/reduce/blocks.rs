@@ -2,11 +2,12 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::accumulator::{Accumulator, AnyFold};
-use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold};
+use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold, OrderedFold};
 use crate::loops::ahead::Asking;
 use crate::loops::rows::touch_middle;
 use crate::vectorized::{
-    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector, dispatch, load_one,
+    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Placed, Vector, dispatch,
+    load_one,
 };
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
@@ -46,6 +47,7 @@ macro_rules! lane_fold {
 }
 
 lane_fold!(Numbers, NumberFold, Lanes);
+lane_fold!(OrderedNumbers, OrderedFold, OrderedLanes);
 lane_fold!(Floats, FloatFold, FloatLanes);
 
 /// A fold of elements of `T` and what becomes of its result.
@@ -133,6 +135,24 @@ where
 {
     // SAFETY: this function's condition.
     unsafe { dispatch(FoldKernel { from, n, asking, lanes: Numbers(fold) }) }
+}
+
+/// The same with an [`OrderedFold`].
+///
+/// # Safety
+/// - `from` is valid for reading `n` elements.
+#[inline]
+pub(crate) unsafe fn fold_dense_ordered<T: Element + Convert, F: OrderedFold>(
+    from: *const T,
+    n: usize,
+    asking: Asking,
+    fold: F,
+) -> T
+where
+    FoldKernel<T, OrderedNumbers<F>>: EveryIsa<T>,
+{
+    // SAFETY: this function's condition.
+    unsafe { dispatch(FoldKernel { from, n, asking, lanes: OrderedNumbers(fold) }) }
 }
 
 /// The same with a [`FloatFold`].

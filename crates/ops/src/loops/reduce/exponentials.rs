@@ -1,7 +1,7 @@
 //! The logarithm of a sum of exponentials, without overflow: the greatest element is taken out of every block.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::{Exponentials, Greatest, LineFold, fold_dense, fold_dense_floats, line_fold};
+use super::{Exponentials, Greatest, LineFold, fold_dense_floats, fold_dense_ordered, line_fold};
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
@@ -66,7 +66,7 @@ macro_rules! log_sum_exp {
                 let next = n * size_of::<$float>();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense(from, n, Asking::NONE, Greatest::of(ScalarType::$dtype)));
+                    let greatest = f64::from(fold_dense_ordered(from, n, Asking::NONE, Greatest::of(ScalarType::$dtype)));
                     let sum = f64::from(fold_dense_floats(from, n, Asking::near(next), Exponentials(Peak::shift(greatest))));
                     Peak { greatest, sum }
                 }

@@ -1,8 +1,9 @@
 //! Folds of a whole dense line of f32 or f64, with partial results in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::{BLOCK, FloatFold, NumberFold, Sum, fold_dense, fold_dense_floats};
+use super::{BLOCK, FloatFold, Greatest, NumberFold, Sum, fold_dense, fold_dense_floats, fold_dense_ordered};
 use crate::loops::ahead::Asking;
+use flambeau_core::Element;
 
 /// Bytes of a line that the nearest cache holds beside the next: it is met again by later passes, and the last of them, which
 /// computes least, asks for the next line. To ask while it is folded would only make the fold wait.
@@ -15,28 +16,28 @@ pub(super) fn asking_of_line<T>(n: usize) -> Asking {
 
 /// f32 and f64, of which whole lines are folded.
 pub(crate) trait LineFloat: Sized + Copy {
-    /// Blocks folded by `fold` and joined by `join`, whose identity is the fold's.
+    /// Blocks folded by `fold`, which is a sum, and added up.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
-    unsafe fn line_fold<F: NumberFold>(
-        from: *const Self,
-        n: usize,
-        fold: F,
-        join: fn(f64, f64) -> f64,
-    ) -> f64;
-    /// Blocks folded by `fold` and added up.
+    unsafe fn line_fold<F: NumberFold>(from: *const Self, n: usize, fold: F) -> f64;
+    /// The same.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
     unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64;
+    /// The greatest, of blocks too.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements.
+    unsafe fn line_greatest(from: *const Self, n: usize) -> f64;
     /// The sum.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
     unsafe fn line_sum(from: *const Self, n: usize) -> f64 {
         // SAFETY: this function's condition.
-        unsafe { Self::line_fold(from, n, Sum, |a, b| a + b) }
+        unsafe { Self::line_fold(from, n, Sum) }
     }
 }
 
@@ -44,16 +45,11 @@ macro_rules! line_floats {
     ($($float:ident)*) => {$(
         impl LineFloat for $float {
             #[inline]
-            unsafe fn line_fold<F: NumberFold>(
-                from: *const Self,
-                n: usize,
-                fold: F,
-                join: fn(f64, f64) -> f64,
-            ) -> f64 {
+            unsafe fn line_fold<F: NumberFold>(from: *const Self, n: usize, fold: F) -> f64 {
                 let asking = asking_of_line::<Self>(n);
                 // SAFETY: blocks lie within the line.
                 let block = |at: usize| f64::from(unsafe { fold_dense(from.add(at), BLOCK.min(n - at), asking, fold) });
-                (0..n).step_by(BLOCK).map(block).reduce(join).unwrap_or(fold.identity().to_f64())
+                (0..n).step_by(BLOCK).map(block).reduce(|a, b| a + b).unwrap_or(fold.identity().to_f64())
             }
             #[inline]
             unsafe fn line_float_fold<F: FloatFold>(from: *const Self, n: usize, fold: F) -> f64 {
@@ -61,6 +57,13 @@ macro_rules! line_floats {
                 // SAFETY: blocks lie within the line.
                 let block = |at: usize| f64::from(unsafe { fold_dense_floats(from.add(at), BLOCK.min(n - at), asking, fold) });
                 (0..n).step_by(BLOCK).map(block).sum()
+            }
+            #[inline]
+            unsafe fn line_greatest(from: *const Self, n: usize) -> f64 {
+                let (asking, fold) = (asking_of_line::<Self>(n), Greatest::of(Self::SCALAR_TYPE));
+                // SAFETY: blocks lie within the line.
+                let block = |at: usize| f64::from(unsafe { fold_dense_ordered(from.add(at), BLOCK.min(n - at), asking, fold) });
+                (0..n).step_by(BLOCK).map(block).reduce(f64::max).unwrap_or(f64::NEG_INFINITY)
             }
         }
     )*};

@@ -1,32 +1,32 @@
 //! The folds themselves: what one more element does, and what two accumulators make.
 
-use super::{FloatFold, NumberFold};
-use crate::vectorized::{Float, Number};
+use super::{FloatFold, NumberFold, OrderedFold};
+use crate::vectorized::{Float, Number, Ordered};
 use flambeau_core::{Scalar, ScalarType};
 
-macro_rules! number_folds {
-    ($($(#[$doc:meta])* $name:ident { $identity:expr; |$acc:ident, $x:ident| $step:expr; |$a:ident, $b:ident| $combine:expr })*) => {$(
+macro_rules! folds {
+    ($trait:ident($lanes:ident): $($(#[$doc:meta])* $name:ident { $identity:expr; |$acc:ident, $x:ident| $step:expr; |$a:ident, $b:ident| $combine:expr })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub(crate) struct $name;
 
-        impl NumberFold for $name {
+        impl $trait for $name {
             fn identity(self) -> Scalar {
                 $identity
             }
             #[inline(always)]
-            fn step<V: Number>(self, $acc: V, $x: V) -> V {
+            fn step<V: $lanes>(self, $acc: V, $x: V) -> V {
                 $step
             }
             #[inline(always)]
-            fn combine<V: Number>(self, $a: V, $b: V) -> V {
+            fn combine<V: $lanes>(self, $a: V, $b: V) -> V {
                 $combine
             }
         }
     )*};
 }
 
-number_folds! {
+folds! { NumberFold(Number):
     /// The sum; of bool, whether some are true.
     Sum { Scalar::Int(0); |acc, x| acc + x; |a, b| a + b }
     /// The product; of bool, whether all are true.
@@ -35,13 +35,16 @@ number_folds! {
     NanSum { Scalar::Int(0); |acc, x| acc + V::select(x.ne(x), V::zero(), x); |a, b| a + b }
     /// The sum of squares.
     SumOfSquares { Scalar::Int(0); |acc, x| acc + x * x; |a, b| a + b }
-    /// The sum of magnitudes.
-    SumOfMagnitudes { Scalar::Int(0); |acc, x| acc + x.abs(); |a, b| a + b }
     /// How many are not zero.
     Nonzeros { Scalar::Int(0); |acc, x| acc + V::select(x.ne(V::zero()), V::one(), V::zero()); |a, b| a + b }
+}
+
+folds! { FloatFold(Float):
+    /// The sum of magnitudes.
+    SumOfMagnitudes { Scalar::Int(0); |acc, x| acc + x.abs(); |a, b| a + b }
     /// The greatest magnitude; NaN where there is one.
     GreatestMagnitude { Scalar::Int(0); |acc, x| acc.maximum(x.abs()); |a, b| a.maximum(b) }
-    /// The least magnitude of floating point numbers; NaN where there is one.
+    /// The least magnitude; NaN where there is one.
     LeastMagnitude { Scalar::Float(f64::INFINITY); |acc, x| acc.minimum(x.abs()); |a, b| a.minimum(b) }
 }
 
@@ -56,16 +59,16 @@ impl Greatest {
     }
 }
 
-impl NumberFold for Greatest {
+impl OrderedFold for Greatest {
     fn identity(self) -> Scalar {
         self.0
     }
     #[inline(always)]
-    fn step<V: Number>(self, acc: V, x: V) -> V {
+    fn step<V: Ordered>(self, acc: V, x: V) -> V {
         acc.maximum(x)
     }
     #[inline(always)]
-    fn combine<V: Number>(self, a: V, b: V) -> V {
+    fn combine<V: Ordered>(self, a: V, b: V) -> V {
         a.maximum(b)
     }
 }
@@ -81,16 +84,16 @@ impl Least {
     }
 }
 
-impl NumberFold for Least {
+impl OrderedFold for Least {
     fn identity(self) -> Scalar {
         self.0
     }
     #[inline(always)]
-    fn step<V: Number>(self, acc: V, x: V) -> V {
+    fn step<V: Ordered>(self, acc: V, x: V) -> V {
         acc.minimum(x)
     }
     #[inline(always)]
-    fn combine<V: Number>(self, a: V, b: V) -> V {
+    fn combine<V: Ordered>(self, a: V, b: V) -> V {
         a.minimum(b)
     }
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a block of scores is raw memory; vector registers")]
 
 use crate::vectorized::{
-    Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch,
+    Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Placed, Vector, dispatch,
 };
 use flambeau_core::Element;
 

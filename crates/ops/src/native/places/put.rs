@@ -5,7 +5,7 @@
 use super::{Ahead, LINE, Places, Soon, copy};
 use crate::loops::streaming::ask_for_bytes;
 use crate::native::slices::{Slices, apart, with_slices};
-use crate::native::stored::{Moved, Numeric, Stored};
+use crate::native::stored::{Moved, Numeric, Sortable, Stored};
 use crate::native::walk::Walk;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
@@ -208,24 +208,33 @@ impl Places<'_> {
             // Before the guard for writing, which counts as a write; and again under it, since the index may be written meanwhile.
             with_slices(self.name, &[&index], &[], |s| self.check(s.read::<i64>(0)?))?;
         }
-        dispatch_all_types!(all, to.dtype(), self.name, T => {
+        let place = |all: &dyn Fn(&Slices<'_>) -> Result<bool>| {
             with_slices(self.name, &[&from, &index], &[to], |s| {
                 if !fresh {
                     self.check(s.read::<i64>(1)?)?;
                 }
-                type N = <T as Stored>::Number;
-                let all_inside = match how {
-                    Combine::Assign => self.place_numbers::<N>(s, from_strides, |_, new| new.settled()),
-                    Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
-                    Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
-                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, |a, b| greatest(a, b).settled()),
-                    Combine::Least => self.place_numbers::<N>(s, from_strides, |a, b| least(a, b).settled()),
-                }?;
-                if !all_inside {
+                if !all(s)? {
                     self.check(s.read::<i64>(1)?)?;
                     bail!(Internal, "{}: places outside of the tensor", self.name);
                 }
                 Ok(())
+            })
+        };
+        if matches!(how, Combine::Greatest | Combine::Least) {
+            return dispatch_all_types!(ordered, to.dtype(), self.name, T => {
+                type N = <T as Stored>::Number;
+                place(&|s| match how {
+                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, |a, b| greatest(a, b).settled()),
+                    _ => self.place_numbers::<N>(s, from_strides, |a, b| least(a, b).settled()),
+                })
+            });
+        }
+        dispatch_all_types!(all, to.dtype(), self.name, T => {
+            type N = <T as Stored>::Number;
+            place(&|s| match how {
+                Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
+                Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
+                _ => self.place_numbers::<N>(s, from_strides, |_, new| new.settled()),
             })
         })
     }
@@ -303,12 +312,12 @@ impl Combine {
 }
 
 /// NaN if either is.
-fn greatest<N: Numeric>(a: N, b: N) -> N {
+fn greatest<N: Sortable>(a: N, b: N) -> N {
     if b.order() > a.order() { b } else { a }
 }
 
 /// NaN if either is.
-fn least<N: Numeric>(a: N, b: N) -> N {
+fn least<N: Sortable>(a: N, b: N) -> N {
     let nan = N::of(Scalar::Float(f64::NAN)).order();
     let is_nan = |x: N| N::HAS_NAN && x.order() == nan;
     if !is_nan(a) && (is_nan(b) || b.order() < a.order()) { b } else { a }

@@ -22,7 +22,7 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, out: &Tensor, indices:
         NotImplemented,
         "{name}: windows of more than 2^32 - 2 elements are not implemented"
     );
-    dispatch_all_types!(numbers, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
+    dispatch_all_types!(ordered_numbers, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
         if out.numel() == 0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Extremes: their values, their places, or both. NaN beats every number, and the first of equals is the one.
 
 use super::{mask_of, reduced_spec};
-use crate::loops::reduce::{Greatest, Least, any_fold, arg_extreme, computing_type, extreme_with_index};
+use crate::loops::reduce::{Greatest, Least, arg_extreme, computing_type, extreme_with_index, ordered_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
@@ -41,7 +41,7 @@ macro_rules! extremes {
         /// The extreme along dimensions.
         pub fn $values(self_: &Tensor, dim: &[i64], _keepdim: bool, out: &Tensor) -> Result<()> {
             let kernel = computing_type(self_.dtype());
-            any_fold(self_, out, mask_of($name, self_, Some(dim))?, kernel, $fold::of(kernel))
+            ordered_fold(self_, out, mask_of($name, self_, Some(dim))?, kernel, $fold::of(kernel))
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]

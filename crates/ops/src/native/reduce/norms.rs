@@ -4,7 +4,7 @@ use super::{mask_of, reduced_spec};
 use crate::loops::reduce::{
     Finish, GreatestMagnitude, LeastMagnitude, Nonzeros, SumOfMagnitudes, SumOfPowers, SumOfSquares,
 };
-use crate::loops::reduce::{any_fold, computing_type, float_fold, sum_fold};
+use crate::loops::reduce::{computing_type, float_fold, sum_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
@@ -59,10 +59,10 @@ pub fn linalg_vector_norm(
     let kernel = computing_type(out.dtype());
     match ord.to_f64() {
         0.0 => sum_fold(self_, out, mask, kernel, Nonzeros, Finish::Keep),
-        1.0 => sum_fold(self_, out, mask, kernel, SumOfMagnitudes, Finish::Keep),
+        1.0 => float_fold(self_, out, mask, kernel, SumOfMagnitudes, Finish::Keep),
         2.0 => sum_fold(self_, out, mask, kernel, SumOfSquares, Finish::Sqrt),
-        p if p == f64::INFINITY => any_fold(self_, out, mask, kernel, GreatestMagnitude),
-        p if p == f64::NEG_INFINITY => any_fold(self_, out, mask, kernel, LeastMagnitude),
+        p if p == f64::INFINITY => float_fold(self_, out, mask, kernel, GreatestMagnitude, Finish::Keep),
+        p if p == f64::NEG_INFINITY => float_fold(self_, out, mask, kernel, LeastMagnitude, Finish::Keep),
         p => float_fold(self_, out, mask, kernel, SumOfPowers(p), Finish::Power(1.0 / p)),
     }
 }

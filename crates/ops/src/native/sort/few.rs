@@ -2,15 +2,15 @@
 #![expect(unsafe_code, reason = "reads elements of a slice as vectors")]
 
 use super::Item;
-use crate::native::stored::{Numeric, Stored};
-use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
+use crate::native::stored::{Sortable, Stored};
+use crate::vectorized::{EveryIsa, Isa, Kernel, Mask, Ordered, OrderedLanes, Placed, Vector, dispatch};
 
 /// Items between two looks for the first `k` among them: as many as there are to find, but not so few that most of the time goes
 /// into looking.
 const ROOM: usize = 16;
 
 /// The first `k` of at least `8 * k` values, in order.
-pub(super) fn select_few<T: Stored, I: Item>(
+pub(super) fn select_few<T: Stored<Number: Sortable>, I: Item>(
     items: &mut Vec<I>,
     values: &[T::Number],
     k: usize,
@@ -84,7 +84,7 @@ impl<T> Placed for First<T> {
 /// Vectors looked at together.
 const TOGETHER: usize = 4;
 
-impl<I: Isa, T: Lanes<I>> Kernel<I, Found> for First<T> {
+impl<I: Isa, T: OrderedLanes<I>> Kernel<I, Found> for First<T> {
     #[inline(always)]
     unsafe fn run(self) -> Found {
         // SAFETY: what it asks for holds of every `First`.
@@ -95,7 +95,7 @@ impl<I: Isa, T: Lanes<I>> Kernel<I, Found> for First<T> {
 /// # Safety
 /// - `from` is valid for reading `n` elements, and `bound` for one.
 #[inline(always)]
-unsafe fn find<I: Isa, T: Lanes<I>, const DESCENDING: bool>(work: First<T>) -> Found {
+unsafe fn find<I: Isa, T: OrderedLanes<I>, const DESCENDING: bool>(work: First<T>) -> Found {
     let First { from, next, n, bound, .. } = work;
     // SAFETY: this function's condition.
     let bound = T::Vector::splat(unsafe { T::load_one(bound) }.widen());
@@ -134,7 +134,7 @@ unsafe fn find<I: Isa, T: Lanes<I>, const DESCENDING: bool>(work: First<T>) -> F
 
 /// Where elements come after the bound, or are equal to it.
 #[inline(always)]
-fn after<I: Isa, T: Lanes<I>, const DESCENDING: bool>(
+fn after<I: Isa, T: OrderedLanes<I>, const DESCENDING: bool>(
     x: T::Vector,
     bound: T::Vector,
 ) -> <T::Vector as Vector>::Mask {
