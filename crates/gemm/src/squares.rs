@@ -23,7 +23,7 @@ pub struct Squares {
     pub rows: usize,
     /// Elements of a row: a multiple of the side.
     pub len: usize,
-    /// Bytes of an element: 1, 2, 4 or 8. Those of 4 and 8 are turned in registers.
+    /// Bytes of an element: 1, 2, 4, 8 or 16. Those of 4 and 8 are turned in registers.
     pub size: usize,
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let bytes: Vec<u8> = (0..40_000u32).map(|i| (i * 7919 % 251) as u8).collect();
         let cases = [(1, 1, 0), (1, 4, 3), (2, 1, 5), (3, 2, 1), (0, 1, 0), (1, 0, 0)];
         for (size, (down, right, skipped)) in
-            [1, 2, 4, 8].into_iter().flat_map(|size| cases.map(|c| (size, c)))
+            [1, 2, 4, 8, 16].into_iter().flat_map(|size| cases.map(|c| (size, c)))
         {
             let (rows, len) = (side(size) * down, side(size).min(16) * right);
             let row = len * size + 24;

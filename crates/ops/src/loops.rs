@@ -12,6 +12,7 @@ pub(crate) mod reduce;
 mod rows;
 mod select;
 pub(crate) mod streaming;
+mod strided;
 mod summed;
 mod tiles;
 mod turned;

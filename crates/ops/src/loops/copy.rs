@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::streaming;
-use super::tiles::{StridedConvert, copy_strided};
+use super::strided::copy_strided;
+use super::tiles::StridedConvert;
 use super::turned;
 use crate::gemm::{self, Squares};
 use crate::tensor_iterator::{Along, Pointers, TensorIterator};

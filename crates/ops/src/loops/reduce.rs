@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "declares what folds of raw elements promise")]
 
 mod accumulator;
+mod any_fold;
 mod arg;
 mod blocks;
 mod cascade;
@@ -39,7 +40,7 @@ use crate::structured::{TensorSpec, with_scratch};
 use crate::tensor_iterator::{DimMask, Reduction};
 use crate::vectorized::{EveryIsa, Float, Number, Ordered};
 use crate::{Tensor, dispatch_all_types, ops};
-use accumulator::AnyFold;
+use any_fold::AnyFold;
 use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers, OrderedNumbers};
 use flambeau_core::{Element, Guarded, Result, Scalar, ScalarType};
 use smallvec::SmallVec;

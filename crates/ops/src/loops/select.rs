@@ -7,7 +7,7 @@ use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
-use flambeau_core::{MemoryFormat, Result, ScalarType, ensure};
+use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::marker::PhantomData;
 
 /// Writes `yes` where the condition holds and `no` elsewhere: an iterator of one output, a bool condition and two inputs.
@@ -15,14 +15,15 @@ use std::marker::PhantomData;
 /// Bits are moved and never computed with, so one loop serves every type of a size; but what bool chooses from may be any byte.
 ///
 /// # Errors
-/// `Busy` or `Aliasing` where an operand may not be touched.
+/// `Busy` or `Aliasing` where an operand may not be touched, `NotImplemented` for elements of sixteen bytes.
 pub fn select_kernel(iter: &TensorIterator<'_>) -> Result<()> {
     match (iter.common_dtype(), iter.common_dtype().size()) {
         (ScalarType::Bool, _) => run::<bool>(iter),
         (_, 1) => run::<u8>(iter),
         (_, 2) => run::<i16>(iter),
         (_, 4) => run::<f32>(iter),
-        _ => run::<f64>(iter),
+        (_, 8) => run::<f64>(iter),
+        (dtype, _) => bail!(NotImplemented, "{} is not implemented for {dtype}", iter.name()),
     }
 }
 

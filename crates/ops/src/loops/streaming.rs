@@ -141,12 +141,13 @@ fn stream_row<const N: usize>(
     tile: *mut u8,
     run: &(impl Fn(&Rows<N>) + ?Sized),
 ) {
-    // Elements are of 1, 2, 4 or 8 bytes. There are two pieces for each kilobyte: little may be done for one.
+    // Sizes are powers of two, up to 16. There are two pieces for each kilobyte: little may be done for one.
     let log_output = output.trailing_zeros();
     let (mut to, mut left) = (row.to, row.n);
     let mut piece = Rows { to: tile, ahead: [0; N], ..row };
     while left > 0 {
-        piece.n = left.min(room(to) >> log_output);
+        // Where elements are larger than what they begin at a multiple of, one may reach past the room.
+        piece.n = left.min((room(to) >> log_output).max(1));
         ask_ahead(&piece, inputs);
         run(&piece);
         let bytes = piece.n << log_output;

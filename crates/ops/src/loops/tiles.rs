@@ -5,6 +5,7 @@
 use super::ahead::{AHEAD, AHEAD_IN_CACHE};
 use super::rows::{self, Rows};
 use super::streaming::{self, stream_rows};
+use super::strided::copy_strided;
 use super::turned;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
@@ -16,8 +17,14 @@ use std::mem::MaybeUninit;
 /// Elements of a tile: so many that the start of a loop is little of it, and four operands of eight bytes fit a first-level cache.
 const TILE: usize = 1024;
 
-/// A tile of elements of up to eight bytes.
+/// A tile of elements of up to eight bytes, or of half as many of sixteen.
 type Tile = [MaybeUninit<u64>; TILE];
+
+/// How many elements a tile takes of the larger of two types.
+fn elements_of_tile(a: ScalarType, b: ScalarType) -> usize {
+    const { assert!(ScalarType::Complex128.size() <= 2 * size_of::<u64>()) };
+    if a.size().max(b.size()) > size_of::<u64>() { TILE / 2 } else { TILE }
+}
 
 /// Converts a number of dense elements from one type to another.
 type Convert = unsafe fn(*const u8, *mut u8, usize);
@@ -49,15 +56,21 @@ struct Port {
     kernel: ScalarType,
     /// From memory to kernel for an argument, the other way for a result.
     convert: Convert,
+    /// Elements of a tile.
+    tile: usize,
 }
 
 impl Port {
+    fn new(memory: ScalarType, kernel: ScalarType, convert: Convert) -> Self {
+        Port { memory, kernel, convert, tile: elements_of_tile(memory, kernel) }
+    }
+
     fn input(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
-        Ok(Port { memory, kernel, convert: converter(memory, kernel)? })
+        Ok(Port::new(memory, kernel, converter(memory, kernel)?))
     }
 
     fn output(memory: ScalarType, kernel: ScalarType) -> Result<Self> {
-        Ok(Port { memory, kernel, convert: converter(kernel, memory)? })
+        Ok(Port::new(memory, kernel, converter(kernel, memory)?))
     }
 
     /// Whether the kernel can touch `n` elements of this stride where they are.
@@ -248,8 +261,9 @@ fn with_number<const N: usize>(
     (place, convert): (usize, Convert),
     kernel: &Kernel<'_, N>,
 ) {
-    let mut number = MaybeUninit::<u64>::uninit();
-    // SAFETY: one element is read under the guards that are held; those of any type fit in eight bytes.
+    let mut number = MaybeUninit::<[u64; 2]>::uninit();
+    const { assert!(ScalarType::Complex128.size() <= size_of::<[u64; 2]>()) };
+    // SAFETY: one element is read under the guards that are held; those of any type fit.
     unsafe { convert(whole.from[place], number.as_mut_ptr().cast(), 1) };
     whole.from[place] = number.as_ptr().cast();
     whole.repeated[place] = whole.n > 1;
@@ -290,9 +304,11 @@ fn tiled_rows<const N: usize>(
     let sink = Sink { ahead: if sink.streams { sink.ahead } else { 0 }, ..sink };
     let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
     let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];
+    let tile = from.iter().fold(to.tile, |tile, port| tile.min(port.tile));
     for row in 0..rows as i64 {
-        for start in (0..n).step_by(TILE) {
-            let count = TILE.min(n - start);
+        let mut start = 0;
+        while start < n {
+            let count = tile.min(n - start);
             let at =
                 |i: usize| p.data[i].wrapping_offset((row * p.outer[i] + start as i64 * p.inner[i]) as isize);
             let mut made = Rows { to: at(0), ..Rows::empty(count) };
@@ -321,6 +337,7 @@ fn tiled_rows<const N: usize>(
                 // SAFETY: `run` has written `count` results into the tile, and the operand takes them.
                 unsafe { drain(&out_tile, at(0), p.inner[0], count, to, sink.streams) };
             }
+            start += count;
         }
     }
 }
@@ -328,13 +345,13 @@ fn tiled_rows<const N: usize>(
 /// Gathers `count` elements and converts them to what the kernel wants.
 ///
 /// # Safety
-/// - `from` is valid for reading `count` elements of `port.memory` at `stride` bytes; `count` is at most `TILE`.
+/// - `from` is valid for reading `count` elements of `port.memory` at `stride` bytes; `count` is at most `port.tile`.
 unsafe fn fill(from: *const u8, stride: i64, count: usize, port: Port, tile: &mut Tile) {
     let size = port.memory.size();
     let to = tile.as_mut_ptr().cast::<u8>();
     let dense = stride == size as i64 || count == 1;
     let mut gathered: Tile = [MaybeUninit::uninit(); TILE];
-    // SAFETY: sizes are at most eight bytes, so a tile holds `count` elements of either type.
+    // SAFETY: a tile holds `count` elements of either type.
     unsafe {
         // A tile of truth values holds no other bytes than 0 and 1.
         if port.memory == port.kernel && port.memory != ScalarType::Bool {
@@ -374,57 +391,6 @@ unsafe fn drain(tile: &Tile, to: *mut u8, stride: i64, count: usize, port: Port,
             return streaming::stream(scratch, to, count * size);
         }
         copy_strided(scratch, size as i64, to, stride, count, size);
-    }
-}
-
-/// Copies `count` elements of `size` bytes between strides in bytes.
-///
-/// # Safety
-/// - Both sides are valid for `count` elements at their strides, and `size` is 1, 2, 4 or 8.
-pub(super) unsafe fn copy_strided(
-    from: *const u8,
-    from_stride: i64,
-    to: *mut u8,
-    to_stride: i64,
-    count: usize,
-    size: usize,
-) {
-    /// # Safety
-    /// As the enclosing function, with `size` that of `Bits`.
-    #[inline(always)]
-    unsafe fn steps<Bits: Copy>(
-        from: *const u8,
-        from_stride: i64,
-        to: *mut u8,
-        to_stride: i64,
-        count: usize,
-    ) {
-        if from_stride == 0 && to_stride == size_of::<Bits>() as i64 && count > 0 {
-            // SAFETY: one element, and room for `count`.
-            unsafe {
-                let value = from.cast::<Bits>().read_unaligned();
-                for i in 0..count {
-                    to.cast::<Bits>().add(i).write_unaligned(value);
-                }
-            }
-            return;
-        }
-        for i in 0..count as i64 {
-            // SAFETY: element `i` is inside both sides.
-            unsafe {
-                let value = from.offset((i * from_stride) as isize).cast::<Bits>().read_unaligned();
-                to.offset((i * to_stride) as isize).cast::<Bits>().write_unaligned(value);
-            }
-        }
-    }
-    // SAFETY: by this function's conditions.
-    unsafe {
-        match size {
-            1 => steps::<u8>(from, from_stride, to, to_stride, count),
-            2 => steps::<u16>(from, from_stride, to, to_stride, count),
-            4 => steps::<u32>(from, from_stride, to, to_stride, count),
-            _ => steps::<u64>(from, from_stride, to, to_stride, count),
-        }
     }
 }
 
@@ -474,8 +440,9 @@ impl StridedConvert {
         }
         let mut tile: Tile = [MaybeUninit::uninit(); TILE];
         let size = port.kernel.size();
-        for start in (0..count).step_by(TILE) {
-            let n = TILE.min(count - start);
+        let mut start = 0;
+        while start < count {
+            let n = port.tile.min(count - start);
             // SAFETY: elements `start..start + n` of both sides; the tile takes `n`.
             unsafe {
                 let from = from.offset((start as i64 * from_stride) as isize);
@@ -483,6 +450,7 @@ impl StridedConvert {
                 fill(from, from_stride, n, port, &mut tile);
                 copy_strided(tile.as_ptr().cast(), size as i64, to, to_stride, n, size);
             }
+            start += n;
         }
     }
 }

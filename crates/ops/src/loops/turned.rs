@@ -45,7 +45,7 @@ pub(super) fn squares(result: &Operand<'_>, at: *const u8) -> Option<usize> {
     let (size, outer) = (result.dtype().size(), &result.strides()[1..]);
     let begin_with =
         |unit: usize| at.addr().is_multiple_of(unit) && outer.iter().all(|stride| stride % unit as i64 == 0);
-    let is_dense = size >= 4 && result.strides()[0] == size as i64 && begin_with(size);
+    let is_dense = matches!(size, 4 | 8) && result.strides()[0] == size as i64 && begin_with(size);
     is_dense.then(|| gemm::side(size) * if begin_with(rows::LINE) { 1 } else { 32 })
 }
 
@@ -108,7 +108,8 @@ pub(super) unsafe fn turn(
             4 if suits_registers::<f32>(from, step, n) => in_registers::<f32>(from, step, n, rows, to),
             8 if suits_registers::<f64>(from, step, n) => in_registers::<f64>(from, step, n, rows, to),
             4 => columns::<u32, { LINE / 4 }>(from, step, n, rows, to),
-            _ => columns::<u64, { LINE / 8 }>(from, step, n, rows, to),
+            8 => columns::<u64, { LINE / 8 }>(from, step, n, rows, to),
+            _ => columns::<[u64; 2], { LINE / 16 }>(from, step, n, rows, to),
         }
     }
 }

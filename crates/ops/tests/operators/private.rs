@@ -1,13 +1,20 @@
 //! Files of the crate that need nothing of it, compiled here once more so that their private parts can be asked.
 #![allow(dead_code, reason = "each test asks its part")]
+#![expect(unsafe_code, reason = "elements are read and moved as bytes of arrays that hold them")]
 
+#[path = "../../src/loops/reduce/accumulator.rs"]
+mod accumulator;
 #[path = "../../src/native/stored.rs"]
 mod stored;
+#[path = "../../src/loops/strided.rs"]
+mod strided;
 #[path = "../../src/native/walk.rs"]
 mod walk;
 
+use accumulator::Accumulator;
 use half::f16;
 use stored::Sortable;
+use strided::copy_strided;
 use walk::Walk;
 
 #[test]
@@ -53,4 +60,50 @@ fn order_is_that_of_the_values_with_nan_last() {
     assert!(integers.windows(2).all(|w| w[0].order() < w[1].order()));
     assert!((-1i8).order() < 1i8.order() && i8::MIN.order() == 0 && u8::MAX.order() == 255);
     assert!(f16::from_f32(-1.0).order() < f16::from_f32(2.0).order());
+}
+
+#[test]
+fn accumulators_hold_elements_of_up_to_sixteen_bytes() {
+    fn check<T: bytemuck::NoUninit + bytemuck::AnyBitPattern + PartialEq + std::fmt::Debug>(value: T) {
+        let accumulator = Accumulator::of(value);
+        // SAFETY: it was made of such an element.
+        let (held, words) = unsafe {
+            (accumulator.as_ptr().cast::<T>().read_unaligned(), accumulator.repeated(size_of::<T>()))
+        };
+        assert_eq!(held, value);
+        let parts = bytemuck::bytes_of(&words).chunks(size_of::<T>());
+        assert_eq!(
+            parts.map(bytemuck::pod_read_unaligned::<T>).collect::<Vec<_>>(),
+            vec![value; 16 / size_of::<T>()]
+        );
+    }
+    check(0x5au8);
+    check(f16::from_f32(-1.5));
+    check(-7i32);
+    check(f64::MIN_POSITIVE);
+    check([1.0f32, -0.0]);
+    check([f64::MAX, -2.0]);
+}
+
+#[test]
+fn elements_of_every_size_are_copied_between_strides() {
+    let bytes: Vec<u8> = (0..400u32).map(|i| (i * 7919 % 251) as u8).collect();
+    for (size, [from, to]) in [1, 2, 4, 8, 16].into_iter().flat_map(|size| {
+        let dense = size as i64;
+        [[dense, dense], [0, dense], [dense + 3, dense], [dense, 2 * dense], [-dense - 1, dense + 5]]
+            .map(|strides| (size, strides))
+    }) {
+        let (count, first) = (9usize, if from < 0 { 200i64 } else { 1 });
+        let (mut got, mut expected) = (vec![255u8; 400], vec![255u8; 400]);
+        for i in 0..count as i64 {
+            let element = &bytes[(first + i * from) as usize..][..size];
+            expected[(3 + i * to) as usize..][..size].copy_from_slice(element);
+        }
+        // SAFETY: all elements are inside the vectors.
+        unsafe {
+            let source = bytes.as_ptr().add(first as usize);
+            copy_strided(source, from, got.as_mut_ptr().add(3), to, count, size);
+        }
+        assert_eq!(got, expected, "{size} bytes, from {from} to {to} apart");
+    }
 }

@@ -1,112 +1,53 @@
-//! A fold as the walks know it: without its formula and without the type of its elements, so that they are compiled once for
-//! all folds and types.
-#![expect(unsafe_code, reason = "declares what a fold promises, and reads elements as bytes")]
+//! One element of a type that is not named, by value: what walks of reductions keep of a line.
+#![expect(unsafe_code, reason = "reads and writes elements as bytes")]
 
-use super::{DenseLines, LineFold};
-use flambeau_core::Element;
+use bytemuck::NoUninit;
+use flambeau_core::ScalarType;
+use std::mem::MaybeUninit;
 
-/// An element of up to eight bytes, in the first of these.
+/// As many bytes as the largest element has, and as aligned as elements are.
+pub(super) type Words = [u64; 2];
+
+const _: () = assert!(ScalarType::Complex128.size() <= size_of::<Words>());
+
+/// An element of up to sixteen bytes, in the first of these. Only those of the element are written: what is larger than it costs nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Accumulator([u8; 8]);
+pub(super) struct Accumulator(MaybeUninit<Words>);
 
 impl Accumulator {
     /// Of an element.
     #[inline]
-    pub(super) fn of<T: Element>(value: T) -> Self {
-        const { assert!(size_of::<T>() <= 8) };
-        let mut bytes = [0; 8];
+    pub(super) fn of<T: NoUninit>(value: T) -> Self {
+        const { assert!(size_of::<T>() <= size_of::<Words>()) };
+        let mut words = MaybeUninit::<Words>::uninit();
         // SAFETY: an element is no larger.
-        unsafe { bytes.as_mut_ptr().cast::<T>().write_unaligned(value) };
-        Accumulator(bytes)
+        unsafe { words.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        Accumulator(words)
     }
 
     /// Where the element is.
     #[inline]
     pub(super) fn as_ptr(&self) -> *const u8 {
-        self.0.as_ptr()
+        self.0.as_ptr().cast()
     }
 
-    /// Eight bytes full of this element, of `size` bytes.
-    pub(super) fn repeated(self, size: usize) -> u64 {
-        u64::from_ne_bytes(std::array::from_fn(|i| self.0[i % size]))
-    }
-}
-
-/// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
-pub(super) trait AnyFold: Sync {
-    /// What changes nothing.
-    fn identity(&self) -> Accumulator;
-
-    /// Folds `count` lines of `n` dense elements, at most a [`CHUNK`](super::CHUNK), into adjacent accumulators at `to`; lines begin
-    /// `apart` bytes from each other.
-    ///
-    /// # Safety
-    /// - The lines are valid for reading, and `to` for writing.
-    unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize);
-
-    /// The fold of `n` dense elements, at most a [`CHUNK`](super::CHUNK).
-    ///
-    /// # Safety
-    /// - `from` is valid for reading them.
+    /// Where an element is written.
     #[inline]
-    unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
-        let mut state = self.identity();
-        // SAFETY: this function's condition; an accumulator takes any element.
-        unsafe { self.lines(from, n, 0, state.0.as_mut_ptr(), 1) };
-        state
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
     }
 
-    /// Of two accumulators, the first for earlier elements.
-    fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator;
-
-    /// Folds `n` columns of `rows` into the accumulators at `to`; `accumulators` tells that the rows are such too.
+    /// Words full of this element, of `size` bytes.
     ///
     /// # Safety
-    /// - The rows are valid for reading `n` elements, and `to` for writing them.
-    unsafe fn rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool);
-
-    /// Writes the results of `n` dense accumulators `stride` bytes apart.
-    ///
-    /// # Safety
-    /// - `from` is valid for reading them, and `to` for writing.
-    unsafe fn write(&self, from: *const u8, n: usize, to: *mut u8, stride: isize);
-}
-
-impl LineFold<1> for &dyn AnyFold {
-    type State = Accumulator;
-
-    fn empty(self) -> Accumulator {
-        self.identity()
-    }
-
-    unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Accumulator {
-        // SAFETY: this function's condition.
-        unsafe { AnyFold::block(self, from, n) }
-    }
-
-    unsafe fn run(self, from: *const u8, n: usize, _: usize, _: usize) -> Accumulator {
-        // SAFETY: this function's condition: the kernel takes any number of blocks.
-        unsafe { AnyFold::block(self, from, n) }
-    }
-
-    unsafe fn lines(self, lines: DenseLines<1>) {
-        let DenseLines { from, n, size, apart, to: [to], strides: [stride], count } = lines;
-        // SAFETY: this function's conditions.
-        unsafe {
-            if stride != size as isize {
-                return lines.each(self);
-            }
-            AnyFold::lines(self, from, n, apart, to, count);
-            AnyFold::write(self, to, count, to, stride);
+    /// - It is of that size, which is a power of two.
+    pub(super) unsafe fn repeated(self, size: usize) -> Words {
+        let mut words = [0; 2];
+        let to = words.as_mut_ptr().cast::<u8>();
+        for at in (0..size_of::<Words>()).step_by(size) {
+            // SAFETY: an element, and its place in the words.
+            unsafe { to.add(at).copy_from_nonoverlapping(self.as_ptr(), size) };
         }
-    }
-
-    fn combine(self, a: Accumulator, b: Accumulator) -> Accumulator {
-        AnyFold::combine(self, a, b)
-    }
-
-    unsafe fn write(self, state: Accumulator, to: [*mut u8; 1]) {
-        // SAFETY: `to` takes one element, which is in the state.
-        unsafe { AnyFold::write(self, state.as_ptr(), 1, to[0], 0) }
+        words
     }
 }

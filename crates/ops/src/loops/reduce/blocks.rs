@@ -1,7 +1,8 @@
 //! The vector kernels of a fold: a dense block into one value, and rows into a row of accumulators.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::accumulator::{Accumulator, AnyFold};
+use super::accumulator::Accumulator;
+use super::any_fold::AnyFold;
 use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold, OrderedFold};
 use crate::loops::ahead::Asking;
 use crate::loops::rows::touch_middle;

@@ -1,7 +1,8 @@
 //! Reductions whose kept dimension is dense: rows of accumulators stay in cache while the rows of the input pass by.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
-use super::accumulator::AnyFold;
+use super::accumulator::Words;
+use super::any_fold::AnyFold;
 use super::{Source, Steps};
 use crate::parallel::parallel_for;
 use crate::scratch;
@@ -46,8 +47,8 @@ struct Plan<'r> {
     reduction: &'r Reduction,
     source: Source,
     fold: &'r dyn AnyFold,
-    /// Eight bytes of what changes nothing.
-    identity: u64,
+    /// Words full of what changes nothing.
+    identity: Words,
     columns: usize,
     chunks: usize,
 }
@@ -66,7 +67,7 @@ impl Plan<'_> {
 
     /// Words that hold a row of accumulators.
     fn words(&self) -> usize {
-        (self.width() * self.source.size()).div_ceil(size_of::<u64>())
+        (self.width() * self.source.size()).div_ceil(size_of::<Words>())
     }
 
     fn task(&self, index: usize) -> Task {
@@ -87,7 +88,8 @@ pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, f
     let columns = reduction.kept.first().map_or(1, |dim| dim.size as usize);
     let strips = reduction.outputs() / columns * columns.div_ceil(COLUMNS);
     let chunks = reduction.count().div_ceil(ROWS);
-    let identity = fold.identity().repeated(source.size());
+    // SAFETY: a fold's accumulators are of the type of its elements.
+    let identity = unsafe { fold.identity().repeated(source.size()) };
     let plan = Plan { reduction, source, fold, identity, columns, chunks };
     let to = Shared(to);
     let per_task = columns.min(COLUMNS) * reduction.count().min(ROWS);
@@ -110,7 +112,7 @@ pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, f
         range.for_each(|index| {
             work.fold(&plan.task(index));
             // SAFETY: the slot of this task is written by nobody else.
-            unsafe { slots.0.cast::<u64>().add(index * words).copy_from(work.total.as_ptr(), words) };
+            unsafe { slots.0.cast::<Words>().add(index * words).copy_from(work.total.as_ptr(), words) };
         });
     });
     parallel_for(0..strips, (GRAIN / (chunks * COLUMNS)).max(1), |range| {
@@ -118,7 +120,7 @@ pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, f
         range.for_each(|strip| {
             // SAFETY: the slots of this strip, which no other task touches now.
             let parts = unsafe {
-                let first = slots.0.cast::<u64>().add(strip * chunks * words);
+                let first = slots.0.cast::<Words>().add(strip * chunks * words);
                 std::slice::from_raw_parts_mut(first, chunks * words)
             };
             write(&plan, strip, combine_rows(&plan, parts), to);
@@ -127,7 +129,7 @@ pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, f
 }
 
 /// Rows of accumulators, joined as a tree; the first of them in the end.
-fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [u64]) -> &'p [u64] {
+fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [Words]) -> &'p [Words] {
     let words = plan.words();
     let rows = parts.len() / words;
     let mut step = 1;
@@ -142,14 +144,14 @@ fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [u64]) -> &'p [u64] {
 }
 
 /// Combines `n` accumulators with those that come after.
-fn combine(plan: &Plan<'_>, to: &mut [u64], from: &[u64], n: usize) {
+fn combine(plan: &Plan<'_>, to: &mut [Words], from: &[Words], n: usize) {
     debug_assert!(n <= plan.width() && to.len() == plan.words() && from.len() == plan.words());
     // SAFETY: both are rows of as many accumulators as the widest strip has columns.
     unsafe { plan.fold.rows(&[from.as_ptr().cast()], to.as_mut_ptr().cast(), n, true) };
 }
 
 /// Writes the results of a strip's accumulators.
-fn write(plan: &Plan<'_>, strip: usize, row: &[u64], to: Shared) {
+fn write(plan: &Plan<'_>, strip: usize, row: &[Words], to: Shared) {
     let (_, offset, n) = plan.strip(strip);
     let stride = plan.reduction.kept.first().map_or(0, |dim| dim.output);
     debug_assert!(n <= plan.width() && row.len() == plan.words());
@@ -158,7 +160,7 @@ fn write(plan: &Plan<'_>, strip: usize, row: &[u64], to: Shared) {
 }
 
 /// Rows of accumulators; a few columns need no allocation.
-type Accumulators = SmallVec<[u64; 32]>;
+type Accumulators = SmallVec<[Words; 16]>;
 
 /// What a thread needs for its tasks.
 struct Work<'r> {

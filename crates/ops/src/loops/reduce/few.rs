@@ -2,7 +2,7 @@
 //! such a fold.
 #![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
 
-use super::accumulator::AnyFold;
+use super::any_fold::AnyFold;
 use crate::Tensor;
 use crate::tensor_iterator::DimMask;
 use flambeau_core::{Access, Result, ScalarType, StridedView, with_guards};

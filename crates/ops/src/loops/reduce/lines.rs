@@ -1,6 +1,7 @@
 //! Reductions of lines: each is read in blocks, in place or through a tile, and long ones by several threads.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
+use super::accumulator::Words;
 use super::{BLOCK, CHUNK, Cascade, DenseLines, LineFold, Source, Steps};
 use crate::parallel::parallel_for;
 use crate::scratch;
@@ -15,8 +16,10 @@ const WIDTH: usize = 16;
 const SHORT: usize = BLOCK / WIDTH;
 const PITCH: usize = SHORT + 16;
 
-/// A tile of elements of up to eight bytes.
-type Tile = [MaybeUninit<u64>; WIDTH * PITCH];
+/// Elements of one line, or of several side by side, gathered from where they lie: each of up to sixteen bytes.
+type Tile = [MaybeUninit<Words>; WIDTH * PITCH];
+
+const _: () = assert!(BLOCK <= WIDTH * PITCH);
 
 /// Output addresses that the guards of the calling thread protect.
 #[derive(Clone, Copy)]
@@ -103,13 +106,19 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     fn fold_groups(&self, groups: Range<usize>) {
-        let mut steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        let steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
         if self.width == 1 && self.is_dense() {
             return self.fold_dense_lines(steps, groups.len());
         }
+        self.fold_gathered(steps, groups);
+    }
+
+    #[inline(never)]
+    fn fold_gathered(&self, mut steps: Steps<'_>, groups: Range<usize>) {
+        let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
         for group in groups {
             let (_, width) = self.lines_of(group);
-            self.fold_part(steps.input, width, 0..self.reduction.count(), |state| {
+            self.fold_part(&mut tile, steps.input, width, 0..self.reduction.count(), |state| {
                 self.write(state, steps.output);
                 steps.advance(1);
             });
@@ -123,12 +132,13 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         let shared = Slots(slots.as_mut_ptr());
         parallel_for(0..groups * chunks, 1, |tasks| {
             let shared = &shared;
+            let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
             for task in tasks {
                 let (first, width) = self.lines_of(task / chunks);
                 let start = task % chunks * CHUNK;
                 let steps = Steps::new(&self.reduction.kept, first);
                 let mut slot = task * self.width;
-                self.fold_part(steps.input, width, start..count.min(start + CHUNK), |state| {
+                self.fold_part(&mut tile, steps.input, width, start..count.min(start + CHUNK), |state| {
                     // SAFETY: the slots of this task, one for each of its lines, are written by nobody else.
                     unsafe { shared.0.add(slot).write(MaybeUninit::new(state)) };
                     slot += 1;
@@ -155,13 +165,20 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
 
     /// Folds elements `part` of `width` neighbouring lines, the first of which begins at `offset`, and hands out their states in turn.
     #[inline]
-    fn fold_part(&self, offset: isize, width: usize, part: Range<usize>, mut each: impl FnMut(F::State)) {
+    fn fold_part(
+        &self,
+        tile: &mut Tile,
+        offset: isize,
+        width: usize,
+        part: Range<usize>,
+        mut each: impl FnMut(F::State),
+    ) {
         if part.is_empty() {
             (0..width).for_each(|_| each(self.fold.empty()));
         } else if self.width == 1 {
-            each(self.fold_line(offset, part));
+            each(self.fold_line(tile, offset, part));
         } else {
-            self.fold_group(offset, width, part, &mut each);
+            self.fold_group(tile, offset, width, part, &mut each);
         }
     }
 
@@ -195,19 +212,18 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     #[inline]
-    fn fold_line(&self, offset: isize, part: Range<usize>) -> F::State {
+    fn fold_line(&self, tile: &mut Tile, offset: isize, part: Range<usize>) -> F::State {
         if self.is_dense() {
             let size = self.source.size();
             let from = self.source.at(offset).wrapping_add(part.start * size);
             // SAFETY: these elements of a line lie densely in the input.
             return unsafe { self.fold.dense(from, part.len(), part.start, size) };
         }
-        self.fold_tiles(offset, part)
+        self.fold_tiles(tile, offset, part)
     }
 
     #[inline(never)]
-    fn fold_tiles(&self, offset: isize, part: Range<usize>) -> F::State {
-        let mut tile: [MaybeUninit<u64>; BLOCK] = [MaybeUninit::uninit(); BLOCK];
+    fn fold_tiles(&self, tile: &mut Tile, offset: isize, part: Range<usize>) -> F::State {
         let start: *mut u8 = tile.as_mut_ptr().cast();
         let dims: &[Dim] = &self.reduction.reduced;
         self.fold.cascade(part.clone().step_by(BLOCK).map(|first| {
@@ -221,8 +237,14 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     #[inline(never)]
-    fn fold_group(&self, offset: isize, width: usize, part: Range<usize>, each: &mut dyn FnMut(F::State)) {
-        let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
+    fn fold_group(
+        &self,
+        tile: &mut Tile,
+        offset: isize,
+        width: usize,
+        part: Range<usize>,
+        each: &mut dyn FnMut(F::State),
+    ) {
         let start: *mut u8 = tile.as_mut_ptr().cast();
         let across = self.reduction.kept.first().map_or(0, |dim| dim.input);
         let pitch = PITCH * self.source.size();

@@ -208,12 +208,12 @@ impl Places<'_> {
             // Before the guard for writing, which counts as a write; and again under it, since the index may be written meanwhile.
             with_slices(self.name, &[&index], &[], |s| self.check(s.read::<i64>(0)?))?;
         }
-        let place = |all: &dyn Fn(&Slices<'_>) -> Result<bool>| {
+        let under_guards = |place: &dyn Fn(&Slices<'_>) -> Result<bool>| {
             with_slices(self.name, &[&from, &index], &[to], |s| {
                 if !fresh {
                     self.check(s.read::<i64>(1)?)?;
                 }
-                if !all(s)? {
+                if !place(s)? {
                     self.check(s.read::<i64>(1)?)?;
                     bail!(Internal, "{}: places outside of the tensor", self.name);
                 }
@@ -223,7 +223,7 @@ impl Places<'_> {
         if matches!(how, Combine::Greatest | Combine::Least) {
             return dispatch_all_types!(ordered, to.dtype(), self.name, T => {
                 type N = <T as Stored>::Number;
-                place(&|s| match how {
+                under_guards(&|s| match how {
                     Combine::Greatest => self.place_numbers::<N>(s, from_strides, |a, b| greatest(a, b).settled()),
                     _ => self.place_numbers::<N>(s, from_strides, |a, b| least(a, b).settled()),
                 })
@@ -231,7 +231,7 @@ impl Places<'_> {
         }
         dispatch_all_types!(all, to.dtype(), self.name, T => {
             type N = <T as Stored>::Number;
-            place(&|s| match how {
+            under_guards(&|s| match how {
                 Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
                 Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
                 _ => self.place_numbers::<N>(s, from_strides, |_, new| new.settled()),
