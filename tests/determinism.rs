@@ -1,67 +1,146 @@
-//! The same bits for one thread and for two.
+//! The same bits for any number of threads, of samples as they are and enlarged until several threads work on them.
 
-use flambeau_core::ScalarType;
+use flambeau_core::{Result, ScalarType};
+use flambeau_ops::Tensor;
+use flambeau_ops::dispatch::OperatorInfo;
 use flambeau_ops::parallel::set_num_threads;
-use flambeau_tests::array::Array;
 use flambeau_tests::call::{array, call, is_random, operator, seeded, tensor, values};
 use flambeau_tests::compare::bit_difference;
+use flambeau_tests::grow::{LARGE, Way, elements, enlarged, has_no_elements, rank, ways};
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
+use std::sync::{Mutex, PoisonError};
 
-/// Elements that are worth several threads.
-const LARGE: usize = 150_000;
+/// One thread, as many as there are on small machines, and numbers that divide no power of two.
+const THREADS: [usize; 4] = [1, 2, 3, 7];
+/// Samples of a row that are tried until one can be enlarged.
+const TRIED: usize = 6;
 
-/// A sample blown up until it is worth several threads: the first dimension of each tensor grows. Tensors of different
-/// shapes stay as they are, since they would broadcast to something enormous.
-fn enlarged(sample: &[Arg]) -> Vec<Arg> {
-    let mut shapes =
-        sample.iter().filter_map(|arg| if let Arg::Tensor(a) = arg { Some(&a.sizes) } else { None });
-    let first = shapes.next();
-    if shapes.any(|s| Some(s) != first) {
-        return sample.to_vec();
-    }
-    let count = |arg: &Arg| if let Arg::Tensor(a) = arg { a.data.len() } else { 0 };
-    let factor = LARGE.div_ceil(sample.iter().map(count).max().unwrap_or(0).max(1));
-    let grow = |a: &Array| {
-        let mut sizes = a.sizes.clone();
-        if let Some(first) = sizes.first_mut() {
-            *first *= factor;
-        }
-        let count = sizes.iter().product();
-        Array::new(&sizes, a.data.iter().copied().cycle().take(count).collect())
-    };
-    let arg = |arg: &Arg| match arg {
-        Arg::Tensor(a) if a.sizes.first().is_some_and(|s| *s > 1) => Arg::Tensor(grow(a)),
-        other => other.clone(),
-    };
-    sample.iter().map(arg).collect()
+/// Steps in which a sample is enlarged, and by how much each at most.
+const STEPS: usize = 8;
+const MOST: f64 = 8.0;
+/// Ways in which a sample is enlarged, of those that twice as much may be had of.
+const ATTEMPTS: usize = 5;
+
+/// Rows whose results have elements that are not set where they are larger than an operand was.
+const UNSET: &[&str] = &["resize_", "resize_as_"];
+
+/// What could be enlarged of a row.
+enum Large {
+    /// The results are large: kernels cut them among threads.
+    Results(Vec<Arg>),
+    /// The operands are, the results cannot be: sums over everything.
+    Operands(Vec<Arg>),
+    /// Why neither.
+    Neither(String),
 }
 
-/// The samples as they are; of pointwise formulas, for which size alone matters, one of them large.
-fn samples(row: &Row) -> Vec<Vec<Arg>> {
-    let mut samples = row.samples.clone();
-    let worth = |sample: &Vec<Arg>| matches!(&sample.first(), Some(Arg::Tensor(a)) if a.data.len() > 16);
-    if row.pointwise
-        && let Some(sample) = samples.iter_mut().find(|sample| worth(sample))
-    {
-        *sample = enlarged(sample);
+/// The number of threads is the process's, and the tests of this file want different ones.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn on(threads: usize, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Result<Vec<Tensor>> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    set_num_threads(threads);
+    call(op, sample, dtype)
+}
+
+fn count(results: &[Tensor]) -> usize {
+    results.iter().map(|t| t.numel() as usize).max().unwrap_or(0)
+}
+
+/// The sample enlarged in one way until its results are large; `None` where they never are. It goes in steps, since what twice as much
+/// makes does not tell how far the results of a hundred times as much go.
+fn grown(
+    (op, dtype): (&dyn OperatorInfo, ScalarType),
+    sample: &[Arg],
+    way: &Way,
+    [once, twice]: [usize; 2],
+) -> Option<Vec<Arg>> {
+    let power = (twice as f64 / once as f64).log2();
+    let (mut factor, mut now) = (2, twice);
+    for _ in 0..STEPS {
+        let wanted = (1.02 * LARGE as f64 / now as f64).powf(1.0 / power).ceil();
+        factor *= wanted.clamp(2.0, MOST) as usize;
+        let grown = enlarged(sample, way, factor)?;
+        now = count(&on(1, op, &grown, dtype).ok()?);
+        if now > LARGE {
+            return Some(grown);
+        }
     }
-    samples
+    None
+}
+
+/// The sample so large that its results are worth several threads, or its operands where results do not grow.
+fn large(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Large {
+    let once = match on(1, op, sample, dtype) {
+        Ok(results) => count(&results),
+        Err(error) => return Large::Neither(format!("{error}")),
+    };
+    let (mut operands, mut reason, mut attempts) = (None, None, 0..ATTEMPTS);
+    for way in ways(sample) {
+        let Some(double) = enlarged(sample, &way, 2) else { continue };
+        let twice = match on(1, op, &double, dtype) {
+            Ok(results) => count(&results),
+            Err(error) => {
+                reason.get_or_insert(error.message().to_owned());
+                continue;
+            }
+        };
+        // What grows less than by its square root, as a set does, would take too much.
+        if once > 0
+            && 2 * twice >= 3 * once
+            && attempts.next().is_some()
+            && let Some(grown) = grown((op, dtype), sample, &way, [once, twice])
+        {
+            return Large::Results(grown);
+        }
+        if operands.is_none() && elements(&double) > elements(sample) {
+            let grown = enlarged(sample, &way, LARGE / elements(sample) + 1);
+            operands = grown.filter(|grown| on(1, op, grown, dtype).is_ok());
+        }
+    }
+    let reason = reason.unwrap_or_else(|| "no size of its operands makes anything large".to_owned());
+    operands.map_or(Large::Neither(reason), Large::Operands)
+}
+
+/// The first of a row's samples that can be enlarged in its results, or else in its operands.
+fn largest(row: &Row, op: &dyn OperatorInfo, dtype: ScalarType) -> Large {
+    if UNSET.contains(&row.name) {
+        return Large::Neither("elements that it adds are not set".to_owned());
+    }
+    let mut best = Large::Neither("no sample has elements".to_owned());
+    // Nothing times anything is nothing.
+    let mut worth: Vec<_> = row.samples.iter().filter(|sample| !has_no_elements(sample)).collect();
+    // Those of most dimensions first: there is one that only says how often the same is done.
+    worth.sort_by_key(|sample| std::cmp::Reverse(rank(sample)));
+    for sample in worth.into_iter().take(TRIED) {
+        match (large(op, sample, dtype), &best) {
+            (found @ Large::Results(_), _) => return found,
+            (found, Large::Neither(_)) => best = found,
+            _ => {}
+        }
+    }
+    best
+}
+
+fn compared(row: &Row, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Option<String> {
+    let one = on(1, op, sample, dtype).ok()?;
+    THREADS[1..].iter().find_map(|threads| match on(*threads, op, sample, dtype) {
+        Ok(more) => one.iter().zip(&more).find_map(|(a, b)| bit_difference(a, b)),
+        Err(error) => Some(format!("{} is refused by {threads} threads: {error}", row.name)),
+    })
+}
+
+fn type_of(row: &Row) -> ScalarType {
+    if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] }
 }
 
 fn check_row(row: &Row, report: &mut Report) {
     let Some(op) = operator(row.name) else { return };
-    let dtype = if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] };
-    for (number, sample) in samples(row).iter().enumerate() {
-        let on = |threads: usize| {
-            set_num_threads(threads);
-            call(op, sample, dtype)
-        };
-        if let (Ok(one), Ok(two)) = (on(1), on(2)) {
-            let fault = one.iter().zip(&two).find_map(|(a, b)| bit_difference(a, b));
-            report.case(|| format!("{} sample {number}", row.name), fault);
-        }
+    for (number, sample) in row.samples.iter().enumerate() {
+        let fault = compared(row, op, sample, type_of(row));
+        report.case(|| format!("{} sample {number}", row.name), fault);
     }
 }
 
@@ -92,5 +171,41 @@ fn threads_do_not_change_a_bit() {
             check_row(&row, &mut report);
         }
     }
+    report.finish();
+}
+
+#[test]
+fn threads_do_not_change_a_bit_of_large_results() {
+    let mut report = Report::new(Check::Determinism);
+    let (mut results, mut operands, mut neither) = (0, vec![], vec![]);
+    for row in op_db::rows() {
+        let Some(op) = operator(row.name) else { continue };
+        if !report.enter(&row) {
+            continue;
+        }
+        let dtype = type_of(&row);
+        let sample = match largest(&row, op, dtype) {
+            Large::Results(sample) => {
+                results += 1;
+                sample
+            }
+            Large::Operands(sample) => {
+                operands.push(row.name);
+                sample
+            }
+            Large::Neither(reason) => {
+                neither.push((row.name, reason));
+                continue;
+            }
+        };
+        report.case(|| format!("{} enlarged", row.name), compared(&row, op, &sample, dtype));
+    }
+    println!(
+        "Large: {results} rows by their results, {} by their operands alone, {} not",
+        operands.len(),
+        neither.len()
+    );
+    println!("  by operands alone: {}", operands.join(", "));
+    neither.iter().for_each(|(name, reason)| println!("  not {name}: {reason}"));
     report.finish();
 }

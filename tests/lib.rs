@@ -1,7 +1,7 @@
 //! The library from outside: one row per operator in [`op_db`] drives every check.
 //!
 //! `forward` compares with a float64 reference in every scalar type and instruction set; `layouts` with odd strides;
-//! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two;
+//! `variants` in-place, `out=` and Meta; `boundaries` NaN and infinity at every position; `determinism` one thread against two, three and seven;
 //! `gradients` derivatives of both orders; `tangents` forward mode; `errors` what must be refused; `types` which types are
 //! taken; `devices` and `mixed_devices` memory that the host may not touch, or that is not there; `races` sizes that change meanwhile;
 //! `truths` odd bytes of bool; `unchanged` operands of calls that fail; `convolutions` and `hostile` draw their cases. A skipped check
@@ -11,6 +11,7 @@ pub mod array;
 pub mod call;
 pub mod compare;
 pub mod draw;
+pub mod grow;
 pub mod layout;
 pub mod leaves;
 pub mod op_db;
