@@ -59,7 +59,7 @@ impl DimMask {
 
     /// How many elements of `sizes` meet in one output element.
     pub fn count(self, sizes: &[i64]) -> i64 {
-        (0..sizes.len()).filter(|&d| self.has(d)).map(|d| sizes[d]).product()
+        (0..sizes.len()).filter(|&d| self.has(d)).fold(1, |count: i64, d| count.saturating_mul(sizes[d]))
     }
 }
 
@@ -87,13 +87,18 @@ impl Reduction {
         ensure!(keepdim || output.dim() == kept_dims, Internal, "a reduction's output has the wrong rank");
         let mut made = Reduction { kept: Dims::new(), reduced: Dims::new(), input: input.dtype() };
         let mut out = 0;
+        // Where there are no elements, strides may be any numbers, and nobody goes by them.
         for d in 0..input.dim() {
-            let (size, stride) = (input.sizes()[d], input.strides()[d] * size_in);
+            let (size, stride) = (input.sizes()[d], input.strides()[d].wrapping_mul(size_in));
             if mask.has(d) {
                 made.reduced.push(Dim { size, input: stride, output: 0 });
             } else {
                 let place = if keepdim { d } else { out };
-                made.kept.push(Dim { size, input: stride, output: output.strides()[place] * size_out });
+                made.kept.push(Dim {
+                    size,
+                    input: stride,
+                    output: output.strides()[place].wrapping_mul(size_out),
+                });
                 out += 1;
             }
         }
@@ -107,18 +112,23 @@ impl Reduction {
 
     /// How many output elements there are.
     pub fn outputs(&self) -> usize {
-        self.kept.iter().map(|d| d.size as usize).product()
+        steps(&self.kept)
     }
 
     /// How many input elements meet in each.
     pub fn count(&self) -> usize {
-        self.reduced.iter().map(|d| d.size as usize).product()
+        steps(&self.reduced)
     }
 
     /// The byte offsets, in input and output, of output element number `index`.
     pub fn kept_offsets(&self, index: usize) -> (isize, isize) {
         offsets(&self.kept, index)
     }
+}
+
+/// How many steps a walk over `dims` has; beside a dimension of none, those of others may be more than can be counted.
+fn steps(dims: &[Dim]) -> usize {
+    dims.iter().fold(1, |steps: usize, dim| steps.saturating_mul(dim.size as usize))
 }
 
 /// The byte offsets of step number `index` of a walk over `dims`.
@@ -133,14 +143,18 @@ pub fn offsets(dims: &[Dim], mut index: usize) -> (isize, isize) {
     (input as isize, output as isize)
 }
 
+/// Whether a step along `dim` is the next one after all steps along `last`.
+fn follows(last: &Dim, dim: &Dim) -> bool {
+    let after = [last.input, last.output].map(|step| step.wrapping_mul(last.size));
+    after == [dim.input, dim.output]
+}
+
 /// Joins neighbours that are stepped through as one.
 fn coalesce(dims: &mut Dims) {
     let mut joined = Dims::new();
     for dim in dims.drain(..) {
         match joined.last_mut() {
-            Some(last) if last.input * last.size == dim.input && last.output * last.size == dim.output => {
-                last.size *= dim.size;
-            }
+            Some(last) if follows(last, &dim) => last.size = last.size.saturating_mul(dim.size),
             _ => joined.push(dim),
         }
     }

@@ -360,6 +360,22 @@ fn nothing_has_a_sum_but_no_extreme() {
     assert!(ops::linalg_vector_norm(&empty, scalar(f64::INFINITY), None, false, None).is_err());
 }
 
+/// Beside a dimension of no elements, sizes and strides may be any numbers, as those of another library's arrays are.
+#[test]
+fn nothing_has_a_sum_whatever_its_strides() {
+    let empty = |sizes: &[i64]| ops::zeros(sizes, Some(ScalarType::F32), None, None, None).unwrap();
+    for sizes in [[0, 1 << 61, 1], [1 << 61, 0, 1], [0, 1 << 31, 1 << 31], [1 << 31, 1 << 31, 0]] {
+        let t = empty(&sizes);
+        assert_eq!(ops::sum(&t, None).unwrap().to_vec::<f32>().unwrap(), [0.0], "{sizes:?}");
+        let at = sizes.iter().position(|size| *size == 0).unwrap() as i64;
+        let others: Vec<i64> = (0..3).filter(|d| *d != at).collect();
+        assert_eq!(ops::sum_dim_intlist(&t, Some(&others), false, None).unwrap().sizes(), [0], "{sizes:?}");
+        assert_eq!(ops::mean_dim(&t, Some(&others), true, None).unwrap().numel(), 0, "{sizes:?}");
+    }
+    let strided = ops::as_strided(&empty(&[0]), &[4, 0], &[i64::MAX, 1], None).unwrap();
+    assert_eq!(ops::sum(&strided, None).unwrap().to_vec::<f32>().unwrap(), [0.0]);
+}
+
 #[test]
 fn types_and_arguments_are_checked() {
     let t = sample(&[2, 3], ScalarType::I32, 1);
