@@ -1,4 +1,4 @@
-"""Reads files that were changed at random: each is a value or an error of the reader's own, and nothing worse.
+"""Reads files, messages and capsules that were changed at random: each is a value or an error of the reader's own, and nothing worse.
 
 `python fuzz_readers.py --seconds 60 --seed 1 [--reader pt]` prints counts, and ends with 1 if anything was found: another exception,
 a signal, more memory than goes with the file, or a file that takes too long. A case depends on the reader, the seed and its number
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import ctypes
 import functools
 import io
 import json
@@ -311,6 +312,159 @@ def load_pickle(path: pathlib.Path):
     return Restricted(io.BytesIO(path.read_bytes())).load()
 
 
+# --- messages of shared memory ---
+
+
+@functools.cache
+def shared() -> list[tuple[fl.Tensor, list[float]]]:
+    """Tensors in shared memory and what they hold, which no message may change."""
+    tensors = [fl.arange(float(count)).share_memory_() for count in (0, 1, 17, 1000, 300_000)]
+    return [(tensor, tensor.tolist()) for tensor in tensors]
+
+
+def messages() -> list[bytes]:
+    """Of which tensor to send a message: one opens once, so that each case is sent its own."""
+    return [bytes([number]) for number in range(len(shared()))]
+
+
+def mutated_message(draw: random.Random, data: bytes) -> bytes:
+    """The tensor's number, and the changes to make to its message: places with what to put there, or another length."""
+    changes = []
+    for _ in range(draw.choice((0, 1, 1, 1, 2, 4))):
+        if draw.random() < 0.1:
+            changes.append((draw.randrange(60), None))
+        else:
+            # Whole words: the segment, its length, who has it open, record and cell, the ticket.
+            at = 8 * draw.randrange(6) + draw.choice((0, 0, 4))
+            changes.append((at, odd_bytes(draw).hex() if draw.random() < 0.8 else "%02x" % draw.choice((0, 1, 255))))
+    return data + json.dumps(changes).encode()
+
+
+def open_message(path: pathlib.Path):
+    """Opens a message that was changed as the file says, and checks that no shared element did."""
+    data = path.read_bytes()
+    tensor, _ = shared()[data[0]]
+    message = sent = tensor.untyped_storage()._send()
+    for at, new in json.loads(data[1:]):
+        message = message[:at] if new is None else message[:at] + bytes.fromhex(new) + message[at + len(new) // 2 :]
+    try:
+        storage = fl.UntypedStorage._open(message)
+        if message != sent and storage.data_ptr() != tensor.data_ptr():
+            raise AssertionError("a changed message led to other memory")
+        return storage.tobytes()
+    finally:
+        if message != sent:
+            take(sent)
+        for tensor, values in shared()[:4]:
+            if tensor.tolist() != values:
+                raise AssertionError("the elements of a shared tensor changed")
+
+
+def take(message: bytes) -> None:
+    """Opens what was sent, so that nothing is held for it; what was changed may have used it up, if it led to the same."""
+    try:
+        fl.UntypedStorage._open(message)
+    except RuntimeError:
+        pass
+
+
+# --- capsules of DLPack ---
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Versioned(ctypes.Structure):
+    pass
+
+
+DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(Versioned))
+Versioned._fields_ = [
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("manager", ctypes.c_void_p),
+    ("deleter", DELETER),
+    ("flags", ctypes.c_uint64),
+    ("tensor", DLTensor),
+]
+
+
+class Old(ctypes.Structure):
+    _fields_ = [("tensor", DLTensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+# What a capsule may say falsely: the consumer can check it. Addresses and how many sizes lie there it has to believe.
+FIELDS = {"major": 2**32, "minor": 2**32, "flags": 2**64, "device_type": 2**31, "device_id": 2**31, "code": 2**8, "bits": 2**8, "lanes": 2**16}
+# Elements of the memory behind each capsule.
+ROOM = 128
+
+
+def capsules() -> list[bytes]:
+    plain = {"fields": {}, "sizes": [2, 3], "strides": [3, 1], "name": "dltensor_versioned", "deleter": True}
+    return [json.dumps(plain | other).encode() for other in ({}, {"strides": None}, {"sizes": [], "strides": []}, {"sizes": [4, 0]})]
+
+
+def mutated_capsule(draw: random.Random, data: bytes) -> bytes:
+    """Other types, devices, versions and sizes; sizes that are not refused stay within the memory that is there."""
+    said = json.loads(data)
+    for _ in range(draw.choice((0, 1, 1, 2, 3))):
+        kind = draw.randrange(6)
+        if kind < 2:
+            name = draw.choice(list(FIELDS))
+            said["fields"][name] = draw.choice((*range(9), 16, 32, 64, 128, *ODD_INTS)) % FIELDS[name]
+        elif kind == 2:
+            said["sizes"] = [draw.randrange(4) for _ in range(draw.randrange(5))]
+            said["strides"] = draw.choice((None, [draw.randrange(5) for _ in said["sizes"]]))
+        elif kind == 3 and said["sizes"]:
+            # More than any memory, or fewer than none.
+            said["sizes"][draw.randrange(len(said["sizes"]))] = draw.choice((-1, -(2**63), 2**62, 2**63 - 1, 2**48))
+        elif kind == 4 and said["strides"]:
+            said["strides"][draw.randrange(len(said["strides"]))] = draw.choice((-1, 0, -(2**63), 2**63 - 1))
+        else:
+            said[draw.choice(("name", "deleter"))] = draw.choice(("dltensor", "used_dltensor", "dltensor_versioned", ""))
+    said["strides"] = said["strides"] and (said["strides"] + [1] * 9)[: len(said["sizes"])]
+    return json.dumps(said).encode()
+
+
+def take_capsule(path: pathlib.Path):
+    """The tensor of a capsule that is made as the file says; a tensor lets go of it once, a refused one not at all."""
+    said, calls = json.loads(path.read_bytes()), []
+    memory = (ctypes.c_uint8 * (8 * ROOM))()
+    # Truth values that are none, and numbers of every kind.
+    memory[:] = [255 - n % 256 for n in range(8 * ROOM)]
+    made = Versioned(1, 0, None, DELETER(lambda _: calls.append(1)) if said["deleter"] else DELETER(), 0)
+    lists = [None if of is None else (ctypes.c_int64 * len(of))(*of) for of in (said["sizes"], said["strides"])]
+    made.tensor = DLTensor(ctypes.addressof(memory), 1, 0, len(said["sizes"]), 2, 32, 1, *lists, 0)
+    for name, value in said["fields"].items():
+        setattr(made if hasattr(made, name) else made.tensor, name, value)
+    name = ctypes.create_string_buffer(said["name"].encode())
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    old = Old(made.tensor, None, ctypes.cast(made.deleter, ctypes.c_void_p))
+    capsule = new(ctypes.addressof(old if said["name"] == "dltensor" else made), name, None)
+    is_taken = True
+    try:
+        touch(fl.from_dlpack(capsule))
+    except BaseException:
+        is_taken = False
+        raise
+    finally:
+        if len(calls) != int(is_taken and bool(said["deleter"])):
+            raise AssertionError(f"taken {is_taken}, and let go {len(calls)} times")
+
+
 # --- the readers ---
 
 Reader = collections.namedtuple("Reader", "files mutated load refusals may_have_holes")
@@ -335,6 +489,8 @@ READERS = {
     "pt": Reader(pytorch_files, mutated_pytorch, fl.load, ValueError, True),
     # What a pickle says of other things than tensors is Python's to refuse.
     "pickle": Reader(pickles, mutated_pickle, load_pickle, Exception, False),
+    "message": Reader(messages, mutated_message, open_message, (RuntimeError, OSError), False),
+    "dlpack": Reader(capsules, mutated_capsule, take_capsule, (BufferError, ValueError, RuntimeError), False),
 }
 FAULTY = {f"faulty-{kind}": Reader(lambda kind=kind: [kind[:1].encode()], lambda draw, data: data, _faulty, ValueError, False)
           for kind in ("error", "signal", "hang", "memory")}  # fmt: skip
