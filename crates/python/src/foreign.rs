@@ -160,8 +160,9 @@ pub(crate) fn returned(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tenso
 
 /// A tensor's elements, to be shown to another library: from now on they stay where they are.
 pub(crate) fn pinned(tensor: &Tensor) -> PyResult<*mut u8> {
-    let storage = tensor.impl_().storage();
-    storage.pin().map_err(raise)?;
+    let view = tensor.strided_view();
+    view.storage().pin().map_err(raise)?;
     // Where there are no elements, the offset may be any number.
-    Ok(if tensor.numel() == 0 { storage.data_ptr() } else { tensor.data_ptr() })
+    let offset = if view.numel() == 0 { 0 } else { view.byte_offset() };
+    Ok(view.storage().data_ptr().wrapping_add(offset))
 }

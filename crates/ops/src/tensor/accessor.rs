@@ -3,7 +3,7 @@
 
 use super::Tensor;
 use super::offsets::{Offsets, split_row};
-use flambeau_core::{Element, ReadGuard, Result, ScalarType, WriteGuard, bail, ensure, shape};
+use flambeau_core::{Element, Geometry, ReadGuard, Result, ScalarType, WriteGuard, bail, ensure, shape};
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::ptr::NonNull;
@@ -20,9 +20,8 @@ struct Grid<T, const N: usize> {
 }
 
 impl<T: Element, const N: usize> Grid<T, N> {
-    /// Checks all of (inside) but that the values are valid. `data` is the start of the guarded storage of `tensor`.
-    fn new(tensor: &Tensor, data: *mut u8) -> Result<Self> {
-        let geometry = tensor.geometry();
+    /// Checks all of (inside) but that the values are valid. `data` is the start of the guarded storage that `geometry` lies in.
+    fn new(geometry: &Geometry, data: *mut u8) -> Result<Self> {
         ensure!(
             geometry.dim() == N,
             Shape,
@@ -265,8 +264,9 @@ impl Tensor {
         self.expect_dtype(T::SCALAR_TYPE)
             .and_then(|()| self.expect_host())
             .map_err(|e| e.context("accessor"))?;
-        let guard = ReadGuard::acquire(self.storage()).map_err(|e| e.context("accessor"))?;
-        let grid = Grid::<T, N>::new(self, guard.data_ptr().cast_mut())?;
+        let view = self.strided_view();
+        let guard = ReadGuard::acquire(view.storage()).map_err(|e| e.context("accessor"))?;
+        let grid = Grid::<T, N>::new(view.geometry(), guard.data_ptr().cast_mut())?;
         if T::SCALAR_TYPE == ScalarType::Bool {
             // SAFETY: (inside), read as bytes.
             let valid = grid.bytes().all(|at| unsafe { at.read() } < 2);
@@ -296,8 +296,9 @@ impl Tensor {
     pub fn accessor_mut<T: Element, const N: usize>(&self) -> Result<TensorAccessorMut<T, N>> {
         let context = |e: flambeau_core::Error| e.context("accessor_mut");
         self.expect_dtype(T::SCALAR_TYPE).and_then(|()| self.expect_host()).map_err(context)?;
-        let guard = WriteGuard::acquire(self.storage()).map_err(context)?;
-        let grid = Grid::<T, N>::new(self, guard.data_ptr()).map_err(context)?;
+        let view = self.strided_view();
+        let guard = WriteGuard::acquire(view.storage()).map_err(context)?;
+        let grid = Grid::<T, N>::new(view.geometry(), guard.data_ptr()).map_err(context)?;
         ensure!(
             !shape::has_internal_overlap(&grid.sizes.map(|n| n as i64), &grid.strides.map(|n| n as i64)),
             Aliasing,

@@ -24,8 +24,8 @@ impl<T: Element> Elements<T> {
     pub(crate) fn new(tensor: &Tensor) -> Result<Self> {
         tensor.expect_dtype(T::SCALAR_TYPE)?;
         tensor.expect_host()?;
-        let guard = ReadGuard::acquire(tensor.storage())?;
-        let geometry = tensor.geometry();
+        let view = tensor.strided_view();
+        let (guard, geometry) = (ReadGuard::acquire(view.storage())?, view.geometry());
         Ok(Elements {
             first: guard.data_ptr().cast::<T>().wrapping_add(geometry.storage_offset() as usize),
             sizes: extents(geometry.sizes()),

@@ -299,11 +299,15 @@ impl<'a> Plain<'a> {
         name: &str,
         body: impl for<'g> FnOnce(Guarded<'g>) -> R,
     ) -> Result<R> {
-        let out = (self.output().storage(), Access::Write);
+        let out = match &self.output {
+            Handle::Borrowed(t, geometry) => t.impl_().storage_of(geometry),
+            _ => self.output().storage(),
+        };
+        let out = (out, Access::Write);
         let mut wanted = [out; INPUTS + 1];
         let mut n = 0;
         while n < self.count {
-            wanted[n] = (self.input(n).storage(), Access::Read);
+            wanted[n] = (self.view(n).storage(), Access::Read);
             n += 1;
         }
         if !self.is_fresh() {
