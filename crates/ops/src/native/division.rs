@@ -3,7 +3,7 @@
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Mask};
 use crate::{Tensor, native, ops};
-use flambeau_core::{Element, Result, Scalar, bail};
+use flambeau_core::{Element, Result, Scalar, bail, ensure};
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The quotient of floating point numbers, rounded towards zero.
@@ -96,9 +96,29 @@ macro_rules! by_category {
     ($($(#[$doc:meta])* fn $name:ident = $integers:ident, $floats:ident;)*) => {$(
         $(#[$doc])*
         pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
-            if iter.common_dtype().is_floating_point() { $floats(iter, self_, other) } else { $integers(iter, self_, other) }
+            if iter.common_dtype().is_floating_point() {
+                return $floats(iter, self_, other);
+            }
+            ensure_numbers_fit(iter, [self_, other])?;
+            $integers(iter, self_, other)
         }
     )*};
+}
+
+/// Sums and products wrap around with the elements' type, and so may their numbers. A quotient by what is left of 300 in eight bits is
+/// nobody's.
+fn ensure_numbers_fit(iter: &TensorIterator<'_>, operands: [&Tensor; 2]) -> Result<()> {
+    let dtype = iter.common_dtype();
+    for number in operands.into_iter().filter(|operand| operand.is_wrapped_number()) {
+        let value = number.item_scalar()?;
+        ensure!(
+            value.is_in_range(dtype),
+            InvalidArgument,
+            "{}: expected a number in the range of {dtype} but got {value}",
+            iter.name()
+        );
+    }
+    Ok(())
 }
 
 by_category! {

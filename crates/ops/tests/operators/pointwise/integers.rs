@@ -227,3 +227,24 @@ fn close_and_equal() {
     let empty = Tensor::empty(&[0], f32::SCALAR_TYPE).unwrap();
     assert!(ops::equal(&empty, &empty).unwrap());
 }
+
+#[test]
+fn a_quotient_by_a_number_beyond_the_type_is_an_error_and_not_one_by_what_wraps() {
+    let x = Tensor::from([250u8, 7]);
+    for number in [300i64, -1, 256] {
+        let number = Scalar::from(number);
+        let calls = [
+            ops::floor_divide_scalar(&x, number),
+            ops::remainder_scalar(&x, number),
+            ops::fmod_scalar(&x, number),
+            ops::div_scalar_mode(&x, number, Some("trunc")),
+            ops::remainder_scalar_tensor(number, &x),
+        ];
+        for call in calls {
+            let error = call.unwrap_err();
+            assert!(error.to_string().contains("in the range of uint8"), "{error}");
+        }
+    }
+    assert_eq!(ops::floor_divide_scalar(&x, 255.into()).unwrap().to_vec::<u8>().unwrap(), [0, 0]);
+    assert_eq!(ops::floor_divide_scalar(&x, Scalar::from(0.5)).unwrap().to_vec::<f32>().unwrap(), [500.0, 14.0]);
+}
