@@ -1,5 +1,5 @@
 //! The project's own tasks: `cargo xtask codegen`, `coverage`, `new-op`, `tidy`, `test`, `table`, `types`, `python`,
-//! `valgrind`, `bench`, `budgets`, `growth`, `miri`, `loom`, `asan`.
+//! `valgrind`, `bench`, `budgets`, `growth`, `fuzz`, `miri`, `loom`, `asan`, `tsan`.
 
 mod bench;
 mod budgets;
@@ -8,9 +8,11 @@ mod check_memory;
 mod codegen;
 mod coverage;
 mod floor;
+mod fuzz;
 mod growth;
 mod new_op;
 mod python;
+mod seed;
 mod table;
 mod test;
 mod tidy;
@@ -55,12 +57,16 @@ enum Task {
     Growth(growth::Options),
     /// Counts the instructions of the smallest calls and holds them against their budgets.
     Budgets(budgets::Options),
+    /// Calls operators with hostile arguments, or has damaged files read.
+    Fuzz(fuzz::Options),
     /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
-    Miri,
+    Miri(check_memory::MiriOptions),
     /// Runs loom's models of the reference counts, the locks and the guards.
     Loom,
-    /// Runs the tests of core, vectorized, parallel, gemm and ops under AddressSanitizer.
-    Asan,
+    /// Runs the tests of core, parallel and gemm under AddressSanitizer; with `--all` those of kernels too.
+    Asan(check_memory::AsanOptions),
+    /// Runs the tests of storages, pool and engine under ThreadSanitizer, and operators whose operands change meanwhile.
+    Tsan,
 }
 
 fn main() -> ExitCode {
@@ -77,9 +83,11 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Growth(options) => growth::run(&options),
         Task::Budgets(options) => budgets::run(&options),
-        Task::Miri => check_memory::miri(),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Miri(options) => check_memory::miri(&options),
         Task::Loom => check_memory::loom(),
-        Task::Asan => check_memory::asan(),
+        Task::Asan(options) => check_memory::asan(&options),
+        Task::Tsan => check_memory::tsan(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

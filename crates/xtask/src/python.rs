@@ -26,6 +26,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
     pytest(tests, &["crates/python/tests"], &options.arguments)
 }
 
+/// An interpreter that imports the package, which is built first.
+pub(crate) fn interpreter() -> Result<Command, String> {
+    let environment = build()?;
+    let mut interpreter = tool(&environment, "python");
+    interpreter.env("PYTHONPATH", root().join("crates/python/python"));
+    Ok(interpreter)
+}
+
 /// What valgrind looks at: every way for elements to leave and to come back.
 const EXCHANGE: &[&str] = &["exchange_lifetimes", "dlpack", "numpy", "pickle", "shared_memory"];
 
@@ -64,11 +72,15 @@ fn build() -> Result<PathBuf, String> {
     Ok(environment)
 }
 
+/// Where cargo puts what it builds for tests.
+pub(crate) fn built() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join("debug")
+}
+
 /// Puts the module into the package, under the name that every interpreter from the oldest one supported on looks for.
 fn place_module() -> Result<(), String> {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    let built = target.join(format!("debug/{prefix}_flambeau{suffix}"));
+    let built = built().join(format!("{prefix}_flambeau{suffix}"));
     let name = if cfg!(windows) { "_flambeau.pyd" } else { "_flambeau.abi3.so" };
     let module = root().join("crates/python/python/flambeau").join(name);
     // A new file, since a running interpreter may have the old one mapped.
@@ -104,7 +116,7 @@ fn tool(environment: &Path, name: &str) -> Command {
     command
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

@@ -24,8 +24,11 @@ const STEPS: &[Step] = &[
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
     ("python", &["xtask", "python"], false),
+    ("fuzz readers", &["xtask", "fuzz", "readers", "--seconds", "10"], false),
     ("budgets", &["xtask", "budgets"], false),
     ("loom", &["xtask", "loom"], false),
+    ("miri", &["xtask", "miri"], false),
+    ("asan", &["xtask", "asan"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 

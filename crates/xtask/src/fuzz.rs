@@ -1,0 +1,70 @@
+//! `cargo xtask fuzz calls` and `fuzz readers`: what no test thought of, drawn from a seed.
+
+use std::process::{Command, ExitCode};
+
+use clap::{Args, Subcommand};
+
+use crate::{Outcome, python, root, seed};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Calls operators by name with hostile arguments, in processes of their own.
+    Calls {
+        /// What is drawn from; the commit's if not said.
+        #[arg(long)]
+        seed: Option<u64>,
+        #[arg(long, default_value_t = 600)]
+        seconds: u32,
+        /// Repeats one call of a seed, and says what its arguments are.
+        #[arg(long, requires = "seed")]
+        only: Option<u64>,
+    },
+    /// Has files, messages and capsules read that were changed at random.
+    Readers {
+        /// What is drawn from; the commit's if not said.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// For each reader.
+        #[arg(long, default_value_t = 120)]
+        seconds: u32,
+        /// What to pass on to `fuzz_readers.py`: `--reader pt`, `--case 17`, `--keep FOLDER`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let mut command = match &options.what {
+        What::Calls { seed, seconds, only } => calls(*seed, *seconds, *only)?,
+        What::Readers { seed, seconds, arguments } => readers(*seed, *seconds, arguments)?,
+    };
+    Ok(if command.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Built with the whole workspace, as the tests are: alone, its dependencies would have other features, and be compiled again.
+fn calls(seed: Option<u64>, seconds: u32, only: Option<u64>) -> Result<Command, String> {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--workspace", "--example", "fuzz_calls"]).current_dir(root());
+    python::succeed(&mut build)?;
+    let mut command = Command::new(python::built().join("examples/fuzz_calls"));
+    command.arg(seed::given_or_of_the_commit(seed).to_string()).current_dir(root());
+    match only {
+        Some(number) => command.args(["only", &number.to_string()]),
+        None => command.arg(seconds.to_string()),
+    };
+    Ok(command)
+}
+
+fn readers(seed: Option<u64>, seconds: u32, arguments: &[String]) -> Result<Command, String> {
+    let mut command = python::interpreter()?;
+    command.arg("crates/python/tests/fuzz_readers.py");
+    command.args(["--seed", &seed::given_or_of_the_commit(seed).to_string()]);
+    command.args(["--seconds", &seconds.to_string()]).args(arguments);
+    Ok(command)
+}

@@ -1,0 +1,38 @@
+//! Seeds of checks that draw their cases: of the commit, so that a run can be repeated and the next commit draws others.
+
+use std::fmt;
+use std::process::Command;
+
+use crate::root;
+
+/// What a check draws from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seed(u64);
+
+/// The seed that was asked for, or the one of the commit that is checked out.
+pub(crate) fn given_or_of_the_commit(given: Option<u64>) -> Seed {
+    Seed(given.or_else(of_the_commit).unwrap_or(1))
+}
+
+fn of_the_commit() -> Option<u64> {
+    let output =
+        Command::new("git").args(["rev-parse", "--short=8", "HEAD"]).current_dir(root()).output().ok()?;
+    u64::from_str_radix(String::from_utf8_lossy(&output.stdout).trim(), 16).ok()
+}
+
+impl Seed {
+    /// Whether the half of all names that is this seed's has `name`.
+    pub(crate) fn draws(self, name: &str) -> bool {
+        // FNV-1a, then a mix: the lowest bit of the hash alone would be the parity of the bytes.
+        let hash = name.bytes().fold(self.0 ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+        (hash ^ (hash >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 0
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
