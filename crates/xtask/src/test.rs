@@ -23,6 +23,7 @@ const STEPS: &[Step] = &[
     ("codegen", &["xtask", "codegen", "--check"], true),
     ("tidy", &["xtask", "tidy", "--quiet"], true),
     ("tests", &["test", "--workspace", "--no-fail-fast", "--tests", "--examples"], false),
+    ("fuzz calls", &["xtask", "fuzz", "calls", "--seconds", "60"], false),
     ("python", &["xtask", "python"], false),
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seconds", "10"], false),
     ("budgets", &["xtask", "budgets"], false),
