@@ -136,7 +136,13 @@ impl Guarded<'_> {
     /// ```
     #[inline(always)]
     pub fn ptr(self, view: StridedView<'_>) -> *mut u8 {
-        view.storage().data_ptr().wrapping_add(view.byte_offset())
+        self.ptr_at(view.storage(), view.byte_offset())
+    }
+
+    /// The same for a view of which only the storage and the [offset](StridedView::byte_offset) are at hand.
+    #[inline(always)]
+    pub fn ptr_at(self, storage: &Storage, byte_offset: usize) -> *mut u8 {
+        storage.data_ptr().wrapping_add(byte_offset)
     }
 }
 

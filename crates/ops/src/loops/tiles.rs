@@ -165,12 +165,16 @@ pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &
     let Kernel { inputs, output, .. } = *kernel;
     if let Some(plain) = iter.plain().filter(|p| p.result == output && p.takes(inputs)) {
         return match plain.number() {
-            None => plain.with_guards(iter.name(), |guarded| plain_rows(plain.rows(guarded), kernel)),
+            None if plain.is_of_alike() => {
+                let alike = |guarded: Guarded<'_>| plain_rows(plain.rows_alike(guarded), kernel);
+                plain.with_guards::<_, N>(iter.name(), alike)
+            }
+            None => plain.with_guards::<_, N>(iter.name(), |guarded| plain_rows(plain.rows(guarded), kernel)),
             Some((place, from)) => {
                 let convert = converter(from, plain.dtype)?;
                 let numbered =
                     |guarded: Guarded<'_>| with_number(plain.rows(guarded), (place, convert), kernel);
-                plain.with_guards(iter.name(), numbered)
+                plain.with_guards::<_, N>(iter.name(), numbered)
             }
         };
     }
@@ -275,6 +279,13 @@ impl Plain<'_> {
     #[inline]
     fn rows<const N: usize>(&self, guarded: Guarded<'_>) -> Rows<N> {
         let (to, from) = self.pointers(guarded);
+        Rows { to, from, ..Rows::empty(self.numel()) }
+    }
+
+    /// The same of inputs that are alike.
+    #[inline]
+    fn rows_alike<const N: usize>(&self, guarded: Guarded<'_>) -> Rows<N> {
+        let (to, from) = self.pointers_alike(guarded);
         Rows { to, from, ..Rows::empty(self.numel()) }
     }
 }

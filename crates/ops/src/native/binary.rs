@@ -8,6 +8,7 @@ use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 /// The factor of `add` and `sub`, checked: an integer result takes no fraction, a bool result only a bool.
+#[inline]
 fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
     let dtype = iter.common_dtype();
     ensure!(

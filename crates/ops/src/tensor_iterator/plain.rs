@@ -18,8 +18,8 @@ pub(crate) struct Plain<'a> {
     /// Theirs when the call began.
     geometries: [&'a Geometry; INPUTS],
     count: usize,
-    /// The first input is a condition, of bool whatever the others are.
-    chooses: bool,
+    /// The type of the first input: bool of a condition, whatever the others are, else theirs.
+    leading: ScalarType,
     /// Which input is a number instead, `2` in `x * 2`.
     number: Option<usize>,
     /// That number, where the call came with a `Scalar`.
@@ -33,51 +33,89 @@ pub(crate) struct Plain<'a> {
 impl<'a> TensorIterator<'a> {
     /// Builds the call if it is plain; else changes nothing and answers `false`.
     #[inline]
+    #[expect(clippy::needless_range_loop, reason = "plain loops over two lists are unrolled reliably")]
     pub(super) fn build_plain<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         config: Config,
     ) -> Result<bool> {
-        let geometries = inputs.map(Tensor::geometry);
-        let mut tensors = (0..N).filter(|i| !inputs[*i].is_wrapped_number());
-        let Some(first) = tensors.clone().find(|i| geometries[*i].dim() > 0).or_else(|| tensors.next())
-        else {
-            return Ok(false);
-        };
-        let (first, geometry) = (inputs[first], geometries[first]);
-        let (dtype, device) = (first.dtype(), first.device());
-        if N > INPUTS
-            || !geometry.is_contiguous()
-            || (config.promote_integers_to_float && !dtype.is_floating_point())
-            || !self.operands.is_empty()
-        {
+        if N == 0 || N > INPUTS {
             return Ok(false);
         }
-        let alike = |t: &Tensor, g: &Geometry| {
-            t.dtype() == dtype
-                && t.device() == device
-                && g.is_contiguous()
-                && shape::same(g.sizes(), geometry.sizes())
+        // The one look at each, which all that follows goes by.
+        let geometries = inputs.map(Tensor::geometry);
+        let first = Seen { tensor: inputs[0], geometry: geometries[0] };
+        if !first.geometry.is_contiguous() || !self.operands.is_empty() {
+            return Ok(false);
+        }
+        let mut alike = !first.tensor.is_wrapped_number();
+        for i in 1..N {
+            let other = Seen { tensor: inputs[i], geometry: geometries[i] };
+            alike = alike && !other.tensor.is_wrapped_number() && first.is_like(other);
+        }
+        if alike {
+            return self.keep_plain(inputs, &geometries, first, None, config);
+        }
+        self.build_plain_with_number(inputs, &geometries, config)
+    }
+
+    /// The same for a call that is not one of alike tensors; it may be one of those and a number.
+    #[inline(never)]
+    fn build_plain_with_number<const N: usize>(
+        &mut self,
+        inputs: &[&'a Tensor; N],
+        geometries: &[&'a Geometry; N],
+        config: Config,
+    ) -> Result<bool> {
+        let tensors = || {
+            let seen = inputs.iter().zip(geometries).map(|(tensor, geometry)| Seen { tensor, geometry });
+            seen.filter(|seen| !seen.tensor.is_wrapped_number())
         };
+        let Some(first) = tensors().find(|seen| seen.geometry.dim() > 0).or_else(|| tensors().next()) else {
+            return Ok(false);
+        };
+        if !first.geometry.is_contiguous() {
+            return Ok(false);
+        }
+        let (dtype, device) = (first.tensor.dtype(), first.tensor.device());
         let mut number = None;
-        for (i, t) in inputs.iter().enumerate() {
-            if t.is_wrapped_number() {
-                if number.is_some() || !config.promote_inputs || !stays(dtype, t.dtype()) {
-                    return Ok(false);
-                }
-                number = Some(i);
-            } else if !std::ptr::eq(geometries[i], geometry) && !alike(t, geometries[i]) {
-                if number.is_some() || geometries[i].dim() != 0 || t.dtype() != dtype || t.device() != device
-                {
-                    return Ok(false);
-                }
-                number = Some(i);
+        for (i, (t, geometry)) in inputs.iter().zip(geometries).enumerate() {
+            let may_be_number = if t.is_wrapped_number() {
+                config.promote_inputs && stays(dtype, t.dtype())
+            } else if geometry.dim() == 0 && first.geometry.dim() > 0 {
+                t.dtype() == dtype && t.device() == device
+            } else if first.is_like(Seen { tensor: t, geometry }) {
+                continue;
+            } else {
+                false
+            };
+            if !may_be_number || number.is_some() {
+                return Ok(false);
             }
+            number = Some(i);
+        }
+        self.keep_plain(inputs, geometries, first, number, config)
+    }
+
+    /// Keeps the call, of inputs that are like the contiguous `first` but for the one that is a `number`, if its output is like
+    /// them too.
+    #[inline(always)]
+    fn keep_plain<const N: usize>(
+        &mut self,
+        inputs: &[&'a Tensor; N],
+        geometries: &[&'a Geometry; N],
+        first: Seen<'a>,
+        number: Option<usize>,
+        config: Config,
+    ) -> Result<bool> {
+        let (dtype, device) = (first.tensor.dtype(), first.tensor.device());
+        if config.promote_integers_to_float && !dtype.is_floating_point() {
+            return Ok(false);
         }
         let result = config.output_dtype.unwrap_or(dtype);
         let output = match self.output {
             Output::Allocate => Handle::Owned(
-                Tensor::empty_contiguous(geometry.sizes(), result, device)
+                Tensor::empty_contiguous(first.geometry.sizes(), result, device)
                     .map_err(|e| e.context(self.name))?,
             ),
             Output::InPlace(t) | Output::Given(t) => {
@@ -87,28 +125,48 @@ impl<'a> TensorIterator<'a> {
                     !Storage::ptr_eq(input.storage(), t.storage())
                         || (geometries[i].storage_offset() == written.storage_offset() && number != Some(i))
                 };
-                if result != dtype || !alike(t, written) || !inputs.iter().enumerate().all(apart) {
+                let seen = Seen { tensor: t, geometry: written };
+                if result != dtype || !first.is_like(seen) || !inputs.iter().enumerate().all(apart) {
                     return Ok(false);
                 }
                 Handle::Borrowed(t, written)
             }
         };
         // One by one: read together, what has just been written apart would have to be waited for.
-        let places = [0, 1.min(N - 1), 2.min(N - 1)];
+        let [second, third] = [1.min(N - 1), 2.min(N - 1)];
         self.common_dtype = dtype;
         self.plain = Some(Plain {
-            inputs: places.map(|i| inputs[i]),
-            geometries: places.map(|i| geometries[i]),
+            inputs: [inputs[0], inputs[second], inputs[third]],
+            geometries: [geometries[0], geometries[second], geometries[third]],
             count: N,
-            chooses: false,
+            leading: dtype,
             number,
             owned: None,
             output,
-            numel: geometry.numel(),
+            numel: first.geometry.numel(),
             dtype,
             result,
         });
         Ok(true)
+    }
+}
+
+/// A tensor with its geometry when the call began.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    tensor: &'a Tensor,
+    geometry: &'a Geometry,
+}
+
+impl Seen<'_> {
+    /// Whether another one is of the type, device and sizes of this contiguous one, and contiguous as well.
+    #[inline(always)]
+    fn is_like(self, other: Seen<'_>) -> bool {
+        std::ptr::eq(self.geometry, other.geometry)
+            || (self.tensor.dtype() == other.tensor.dtype()
+                && self.tensor.device() == other.tensor.device()
+                && other.geometry.is_contiguous()
+                && shape::same(self.geometry.sizes(), other.geometry.sizes()))
     }
 }
 
@@ -126,7 +184,7 @@ impl<'a> TensorIterator<'a> {
             inputs: [out; INPUTS],
             geometries: [geometry; INPUTS],
             count: 0,
-            chooses: false,
+            leading: out.dtype(),
             number: None,
             owned: None,
             output: Handle::Borrowed(out, geometry),
@@ -156,7 +214,7 @@ impl<'a> TensorIterator<'a> {
             plain.inputs = [condition, yes, no];
             plain.geometries = [chosen, plain.geometries[0], plain.geometries[1]];
             plain.number = plain.number.map(|place| place + 1);
-            (plain.count, plain.chooses) = (3, true);
+            (plain.count, plain.leading) = (3, ScalarType::Bool);
             return Ok(());
         }
         [condition, yes, no].into_iter().for_each(|input| self.add_input(input));
@@ -204,6 +262,16 @@ fn stays(dtype: ScalarType, number: ScalarType) -> bool {
     dtype == number || dtype.is_floating_point() || (number != ScalarType::F64 && dtype != ScalarType::Bool)
 }
 
+/// A storage and what is wanted of it.
+type Wanted<'s> = (&'s Storage, Access);
+
+/// Up to [`INPUTS`] inputs, and the output behind them.
+fn with_output<'s>(out: Wanted<'s>, reads: &[Wanted<'s>]) -> [Wanted<'s>; INPUTS + 1] {
+    let mut all = [out; INPUTS + 1];
+    all.iter_mut().zip(reads).for_each(|(place, read)| *place = *read);
+    all
+}
+
 impl<'a> Plain<'a> {
     /// The output; to be asked once, at the end.
     #[inline]
@@ -241,9 +309,12 @@ impl<'a> Plain<'a> {
     /// Whether the inputs are of these types.
     #[inline]
     pub(crate) fn takes<const N: usize>(&self, inputs: [ScalarType; N]) -> bool {
-        let condition = usize::from(self.chooses);
-        inputs[..condition] == [ScalarType::Bool][..condition]
-            && inputs[condition..].iter().all(|input| *input == self.dtype)
+        match inputs.split_first() {
+            Some((first, others)) => {
+                *first == self.leading && others.iter().all(|other| *other == self.dtype)
+            }
+            None => true,
+        }
     }
 
     pub(super) fn shape(&self) -> &[i64] {
@@ -258,15 +329,36 @@ impl<'a> Plain<'a> {
         for (i, place) in from.iter_mut().enumerate() {
             *place = guarded.ptr(self.view(i)).cast_const();
         }
-        let to = match &self.output {
-            // Nobody else has it, to give it another geometry.
-            Handle::Owned(t) => {
-                guarded.ptr(StridedView::with_geometry(t.impl_(), t.impl_().first_geometry()))
-            }
+        (self.written(guarded), from)
+    }
+
+    /// The same for a call of inputs of one type, none of which is a number.
+    #[inline(always)]
+    pub(crate) fn pointers_alike<const N: usize>(&self, guarded: Guarded<'_>) -> (*mut u8, [*const u8; N]) {
+        let size = self.dtype.size();
+        let mut from = [std::ptr::null(); N];
+        for (i, place) in from.iter_mut().enumerate() {
+            let offset = self.geometries[i].storage_offset() as usize * size;
+            *place = guarded.ptr_at(self.storage_of_input(i), offset).cast_const();
+        }
+        (self.written(guarded), from)
+    }
+
+    /// The address of the first element of the result.
+    #[inline(always)]
+    fn written(&self, guarded: Guarded<'_>) -> *mut u8 {
+        match &self.output {
+            // Made in row-major order from the start of its storage; nobody else has it, to give it another geometry.
+            Handle::Owned(t) => guarded.ptr_at(t.storage(), 0),
             Handle::Borrowed(t, geometry) => guarded.ptr(StridedView::with_geometry(t.impl_(), geometry)),
             Handle::None => std::ptr::null_mut(),
-        };
-        (to, from)
+        }
+    }
+
+    /// Whether all inputs are of the type computed in, and none is a number.
+    #[inline]
+    pub(crate) fn is_of_alike(&self) -> bool {
+        self.number.is_none() && self.leading == self.dtype
     }
 
     /// Which input is a number, and its type.
@@ -292,31 +384,56 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Calls `body` under the guards of all operands.
+    /// The storage of an input when the call began.
+    #[inline(always)]
+    fn storage(&self, i: usize) -> &Storage {
+        match &self.owned {
+            Some(number) if self.number == Some(i) => number.storage(),
+            _ => self.storage_of_input(i),
+        }
+    }
+
+    /// The same of the tensor that the call came with.
+    #[inline(always)]
+    fn storage_of_input(&self, i: usize) -> &Storage {
+        self.inputs[i].impl_().storage_of(self.geometries[i])
+    }
+
     #[inline]
-    pub(crate) fn with_guards<R>(
+    fn written_storage(&self) -> &Storage {
+        match &self.output {
+            Handle::Borrowed(t, geometry) => t.impl_().storage_of(geometry),
+            _ => self.output().storage(),
+        }
+    }
+
+    /// Calls `body` under the guards of the result and of `N` inputs, those that [`pointers`](Self::pointers) gives.
+    #[inline]
+    pub(crate) fn with_guards<R, const N: usize>(
         &self,
         name: &str,
         body: impl for<'g> FnOnce(Guarded<'g>) -> R,
     ) -> Result<R> {
-        let out = match &self.output {
-            Handle::Borrowed(t, geometry) => t.impl_().storage_of(geometry),
-            _ => self.output().storage(),
+        let mut reads: [_; N] = std::array::from_fn(|i| (self.storage(i), Access::Read));
+        let all;
+        let wanted = match &self.output {
+            Handle::Owned(_) => &reads[..],
+            _ => {
+                let out = (self.written_storage(), Access::Write);
+                match reads.first_mut() {
+                    // The first input of an operator in place is its output.
+                    Some(first) if Storage::ptr_eq(first.0, out.0) => {
+                        *first = out;
+                        &reads[..]
+                    }
+                    _ => {
+                        all = with_output(out, &reads);
+                        &all[..=N]
+                    }
+                }
+            }
         };
-        let out = (out, Access::Write);
-        let mut wanted = [out; INPUTS + 1];
-        let mut n = 0;
-        while n < self.count {
-            wanted[n] = (self.view(n).storage(), Access::Read);
-            n += 1;
-        }
-        if !self.is_fresh() {
-            // The first input of an operator in place is its output.
-            let place = if n > 0 && Storage::ptr_eq(wanted[0].0, out.0) { 0 } else { n };
-            wanted[place] = out;
-            n = n.max(place + 1);
-        }
-        with_guards(&wanted[..n], body).map_err(|e| e.context(name))
+        with_guards(wanted, body).map_err(|e| e.context(name))
     }
 
     /// The operands that a general build would have made.
