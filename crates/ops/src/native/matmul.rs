@@ -5,7 +5,7 @@ use super::view;
 use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types, scratch};
-use flambeau_core::{Element, Guarded, Result, Scalar, ensure, shape};
+use flambeau_core::{Element, Guarded, Result, Scalar, StridedView, ensure, shape};
 
 /// Refuses operands on several devices, of which the kernels could reach only one.
 pub(super) fn ensure_same_device(name: &str, first: &Tensor, others: &[&Tensor]) -> Result<()> {
@@ -343,43 +343,52 @@ unsafe impl<T> Sync for Batch<T> {}
 impl<T> Batch<T> {
     /// A vector is one row; a number is one row of one element.
     fn rows(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
-        match (tensor.sizes(), tensor.strides()) {
-            ([length], [stride]) => Self::new(guarded, tensor, (1, 0), [1, *length], [0, *stride]),
-            ([], _) => Self::new(guarded, tensor, (1, 0), [1, 1], [0, 0]),
-            _ => Self::matrices(guarded, tensor),
+        let view = tensor.strided_view();
+        match (view.sizes(), view.strides()) {
+            ([length], [stride]) => Self::new(guarded, view, (1, 0), [1, *length], [0, *stride]),
+            ([], _) => Self::new(guarded, view, (1, 0), [1, 1], [0, 0]),
+            _ => Self::of_matrices(guarded, view),
         }
     }
 
     /// A vector is one column.
     fn columns(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
-        match (tensor.sizes(), tensor.strides()) {
-            ([length], [stride]) => Self::new(guarded, tensor, (1, 0), [*length, 1], [*stride, 0]),
-            _ => Self::matrices(guarded, tensor),
+        let view = tensor.strided_view();
+        match (view.sizes(), view.strides()) {
+            ([length], [stride]) => Self::new(guarded, view, (1, 0), [*length, 1], [*stride, 0]),
+            _ => Self::of_matrices(guarded, view),
         }
     }
 
     /// The last two dimensions; the one before counts them.
     pub(super) fn matrices(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
-        match (tensor.sizes(), tensor.strides()) {
-            ([m, n], [row, column]) => Self::new(guarded, tensor, (1, 0), [*m, *n], [*row, *column]),
-            ([count, .., m, n], [step, .., row, column]) => {
-                Self::new(guarded, tensor, (*count, *step), [*m, *n], [*row, *column])
-            }
-            _ => Self::new(guarded, tensor, (0, 0), [0, 0], [0, 0]),
-        }
+        Self::of_matrices(guarded, tensor.strided_view())
+    }
+
+    fn of_matrices(guarded: Guarded<'_>, view: StridedView<'_>) -> Self {
+        let (batch, sizes, strides) = match (view.sizes(), view.strides()) {
+            ([m, n], [row, column]) => ((1, 0), [*m, *n], [*row, *column]),
+            ([count, .., m, n], [step, .., row, column]) => ((*count, *step), [*m, *n], [*row, *column]),
+            _ => ((0, 0), [0, 0], [0, 0]),
+        };
+        Self::new(guarded, view, batch, sizes, strides)
     }
 
     /// Any number of rows that are all this vector, to be added to as many.
     pub(super) fn repeated(guarded: Guarded<'_>, vector: &Tensor) -> Self {
-        let step = vector.strides().first().copied().unwrap_or(1);
-        Self::new(guarded, vector, (1, 0), [1, vector.numel()], [0, step])
+        let view = vector.strided_view();
+        let step = view.strides().first().copied().unwrap_or(1);
+        Self::new(guarded, view, (1, 0), [1, view.numel()], [0, step])
     }
 
     /// All rows of a contiguous tensor as one matrix.
     pub(super) fn dense_rows(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
-        let columns = tensor.sizes().last().copied().unwrap_or(1);
-        let rows = tensor.sizes().iter().rev().skip(1).product();
-        Self::new(guarded, tensor, (1, 0), [rows, columns], [columns, 1])
+        let view = tensor.strided_view();
+        let [columns, rows] = match view.sizes() {
+            [rows, columns] => [*columns, *rows],
+            sizes => [sizes.last().copied().unwrap_or(1), sizes.iter().rev().skip(1).product()],
+        };
+        Self::new(guarded, view, (1, 0), [rows, columns], [columns, 1])
     }
 
     /// Transposed.
@@ -390,13 +399,13 @@ impl<T> Batch<T> {
 
     fn new(
         guarded: Guarded<'_>,
-        tensor: &Tensor,
+        view: StridedView<'_>,
         (count, step): (i64, i64),
         sizes: [i64; 2],
         strides: [i64; 2],
     ) -> Self {
         Self {
-            first: guarded.ptr(tensor.strided_view()).cast(),
+            first: guarded.ptr(view).cast(),
             count: count as usize,
             step: step as isize,
             sizes: sizes.map(|size| size as usize),
