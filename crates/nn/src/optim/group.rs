@@ -66,6 +66,7 @@ pub(super) struct Needs<H> {
 }
 
 impl<H> Needs<H> {
+    #[inline]
     fn is_some(&self, options: &H) -> bool {
         (self.room)(options) > 0 || !(self.remembered)(options).is_empty()
     }
@@ -122,6 +123,7 @@ impl Room {
     }
 
     /// The gradient that a step goes by: turned round to maximise, and with weight decay; in place 0 unless it is `grad` itself.
+    #[inline]
     pub(super) fn gradient(
         &self,
         param: &Tensor,
@@ -129,7 +131,19 @@ impl Room {
         maximize: bool,
         decay: f64,
     ) -> Result<Tensor> {
-        let mut grad = grad;
+        if !maximize && decay == 0.0 {
+            return Ok(grad);
+        }
+        self.changed_gradient(param, grad, maximize, decay)
+    }
+
+    fn changed_gradient(
+        &self,
+        param: &Tensor,
+        mut grad: Tensor,
+        maximize: bool,
+        decay: f64,
+    ) -> Result<Tensor> {
         if maximize {
             let turned = self.aside(param, 0)?;
             ops::neg_out(&grad, &turned)?;
@@ -176,6 +190,7 @@ impl<H: Hyper> Groups<H> {
 
     /// Calls `update` with options, parameter, gradient, memory and room of each parameter that has a gradient. What the step
     /// needs is set aside before: one that runs out of memory changes nothing.
+    #[inline]
     pub(super) fn each(
         &mut self,
         needs: Needs<H>,
