@@ -6,6 +6,7 @@
 
 mod ahead;
 mod copy;
+mod formulas;
 mod generate;
 pub(crate) mod lines;
 pub(crate) mod reduce;
@@ -18,13 +19,17 @@ mod tiles;
 mod turned;
 
 pub use copy::copy_kernel;
+pub use formulas::{
+    Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
+    OrderedFormula,
+};
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
 pub use select::{all_true, select_kernel};
 pub(crate) use summed::sum_few;
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
-use crate::vectorized::{EveryIsa, Float, Integer, Number, Ordered, Vector};
+use crate::vectorized::EveryIsa;
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 use reduce::computing_type;
 use rows::{
@@ -33,55 +38,6 @@ use rows::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::{Kernel, for_each_rows};
-
-/// A formula of `N` floating point arguments.
-pub trait FloatFormula<const N: usize>: Copy + Sync {
-    /// The formula, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Float>(self, args: [V; N]) -> V;
-
-    /// The same where the results are rounded to f16 or bf16, for formulas that are shorter to so few digits; and true only if no
-    /// result is denormal or NaN.
-    #[inline(always)]
-    fn call_to_half<V: Float>(self, args: [V; N]) -> (V, bool) {
-        (self.call(args), false)
-    }
-}
-
-/// A formula of `N` arguments of any one type.
-pub trait NumberFormula<const N: usize>: Copy + Sync {
-    /// The formula, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Number>(self, args: [V; N]) -> V;
-}
-
-/// A formula of `N` arguments of any one type that has an order.
-pub trait OrderedFormula<const N: usize>: Copy + Sync {
-    /// The formula, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Ordered>(self, args: [V; N]) -> V;
-}
-
-/// A formula of `N` integer or bool arguments.
-pub trait IntegerFormula<const N: usize>: Copy + Sync {
-    /// The formula, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Integer>(self, args: [V; N]) -> V;
-}
-
-/// A question about `N` arguments of any one type.
-pub trait Comparison<const N: usize>: Copy + Sync {
-    /// The question, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Number>(self, args: [V; N]) -> <V as Vector>::Mask;
-}
-
-/// A question about `N` arguments of any one type that has an order.
-pub trait OrderedComparison<const N: usize>: Copy + Sync {
-    /// The question, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Ordered>(self, args: [V; N]) -> <V as Vector>::Mask;
-}
-
-/// A question about `N` floating point arguments.
-pub trait FloatComparison<const N: usize>: Copy + Sync {
-    /// The question, on lanes. Mark it `#[inline(always)]`.
-    fn call<V: Float>(self, args: [V; N]) -> <V as Vector>::Mask;
-}
 
 /// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 pass through tiles of f32: most
 /// such formulas are long, and code for two more types costs more than a tile in cache.

@@ -1,7 +1,7 @@
 //! The inner loop: rows of elements of one type, each argument dense or one value repeated, results dense.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
-use super::{
+use super::formulas::{
     Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
     OrderedFormula,
 };

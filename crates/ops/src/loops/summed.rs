@@ -1,8 +1,8 @@
 //! The sum of a formula over a few elements, which takes no tensor for its terms.
 #![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
 
-use super::FloatFormula;
 use super::ahead::Asking;
+use super::formulas::FloatFormula;
 use super::reduce::{Finish, Sum, fold_dense};
 use super::rows::{Floats, Rows, dispatch_rows};
 use crate::{Tensor, dispatch_all_types};

@@ -5,10 +5,11 @@
 )]
 
 use super::norm::{Affine, Normalize, Shared, parameter, with_parameters};
-use super::{row, streaming, write_row};
+use super::row::{row, write_row};
 use crate::loops::ahead::Asking;
 use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_asking};
 use crate::loops::rows::{Floats, RowKernel, Rows};
+use crate::loops::streaming;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::EveryIsa;

@@ -1,8 +1,9 @@
 //! Normalization of lines: `(x - mean) * rstd * weight + bias`, and the form without a mean.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, next_line, row, streams_to, write_row};
-use crate::loops::FloatFormula;
+use super::drive::{map_lines, streams_to};
+use super::row::{next_line, row, write_row};
+use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, moments_of};
 use crate::loops::rows::Rows;
 use crate::structured::with_guards;

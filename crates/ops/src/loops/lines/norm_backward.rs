@@ -4,9 +4,10 @@
     reason = "reads the dense lines that the driver gives, and rows under the guards taken here"
 )]
 
+use super::drive::{map_lines, streams_to};
 use super::norm::{Shared, parameter, with_parameters};
-use super::{map_lines, next_line, row, streams_to, write_row};
-use crate::loops::FloatFormula;
+use super::row::{next_line, row, write_row};
+use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;

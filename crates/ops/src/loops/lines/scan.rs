@@ -4,7 +4,7 @@
 //! then to what came before them: in f64, where no order of them overflows. Products and f64 might, and go one by one.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::map_lines;
+use super::drive::map_lines;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{Convert, Isa, Kernel, Placed, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};

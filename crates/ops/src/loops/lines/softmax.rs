@@ -1,9 +1,10 @@
 //! Softmax of a line and its derivative: the greatest element is taken out first, so that nothing overflows.
 #![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
 
-use super::{map_lines, next_line, row, streams_to, write_row};
+use super::drive::{map_lines, streams_to};
+use super::row::{next_line, row, write_row};
 use crate::gemm::Scratch;
-use crate::loops::FloatFormula;
+use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, Exponentials, LineFloat, computing_type};
 use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};

@@ -3,21 +3,21 @@
 #![expect(unsafe_code, reason = "declares what a fold promises")]
 
 use super::accumulator::Accumulator;
-use super::{DenseLines, LineFold};
+use super::fold::{DenseLines, LineFold};
 
 /// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
 pub(super) trait AnyFold: Sync {
     /// What changes nothing.
     fn identity(&self) -> Accumulator;
 
-    /// Folds `count` lines of `n` dense elements, at most a [`CHUNK`](super::CHUNK), into adjacent accumulators at `to`; lines begin
+    /// Folds `count` lines of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK), into adjacent accumulators at `to`; lines begin
     /// `apart` bytes from each other.
     ///
     /// # Safety
     /// - The lines are valid for reading, and `to` for writing.
     unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize);
 
-    /// The fold of `n` dense elements, at most a [`CHUNK`](super::CHUNK).
+    /// The fold of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK).
     ///
     /// # Safety
     /// - `from` is valid for reading them.

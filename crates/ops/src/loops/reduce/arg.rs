@@ -1,7 +1,10 @@
 //! Where the extreme of a line is: the extreme of a block first, then the first element equal to it. NaN beats everything.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::{Greatest, Least, LineFold, OrderedFold, computing_type, fold_dense_ordered, line_fold};
+use super::blocks::fold_dense_ordered;
+use super::fold::{LineFold, OrderedFold, computing_type};
+use super::folds::{Greatest, Least};
+use super::targets::line_fold;
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};

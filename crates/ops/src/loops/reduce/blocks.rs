@@ -3,7 +3,7 @@
 
 use super::accumulator::Accumulator;
 use super::any_fold::AnyFold;
-use super::{BLOCK, CHUNK, Finish, FloatFold, NumberFold, OrderedFold};
+use super::fold::{BLOCK, CHUNK, Finish, FloatFold, NumberFold, OrderedFold};
 use crate::loops::ahead::Asking;
 use crate::loops::rows::touch_middle;
 use crate::vectorized::{

@@ -3,7 +3,8 @@
 
 use super::accumulator::Words;
 use super::any_fold::AnyFold;
-use super::{Source, Steps};
+use super::source::Source;
+use super::steps::Steps;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};

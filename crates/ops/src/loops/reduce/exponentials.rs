@@ -1,7 +1,10 @@
 //! The logarithm of a sum of exponentials, without overflow: the greatest element is taken out of every block.
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
-use super::{Exponentials, Greatest, LineFold, fold_dense_floats, fold_dense_ordered, line_fold};
+use super::blocks::{fold_dense_floats, fold_dense_ordered};
+use super::fold::{LineFold, computing_type};
+use super::folds::{Exponentials, Greatest};
+use super::targets::line_fold;
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
@@ -93,7 +96,7 @@ log_sum_exp!(f32 F32 f64 F64);
 /// # Errors
 /// As [`line_fold`].
 pub(crate) fn log_sum_exp(input: &Tensor, out: &Tensor, mask: DimMask) -> Result<()> {
-    let kernel = super::computing_type(input.dtype());
+    let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
         line_fold(input, [out], mask, kernel, [kernel], LogSumExp::<T>(PhantomData))
     })
@@ -104,7 +107,7 @@ pub(crate) fn log_sum_exp(input: &Tensor, out: &Tensor, mask: DimMask) -> Result
 /// # Errors
 /// As [`line_fold`].
 pub(crate) fn log_sum_exp_parts(input: &Tensor, parts: [&Tensor; 2], mask: DimMask) -> Result<()> {
-    let kernel = super::computing_type(input.dtype());
+    let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
         line_fold(input, parts, mask, kernel, [kernel; 2], LogSumExp::<T>(PhantomData))
     })

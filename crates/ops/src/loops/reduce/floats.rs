@@ -1,7 +1,9 @@
 //! Folds of a whole dense line of f32 or f64, with partial results in f64.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
-use super::{BLOCK, FloatFold, Greatest, NumberFold, Sum, fold_dense, fold_dense_floats, fold_dense_ordered};
+use super::blocks::{fold_dense, fold_dense_floats, fold_dense_ordered};
+use super::fold::{BLOCK, FloatFold, NumberFold};
+use super::folds::{Greatest, Sum};
 use crate::loops::ahead::Asking;
 use flambeau_core::Element;
 

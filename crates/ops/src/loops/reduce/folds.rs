@@ -1,6 +1,6 @@
 //! The folds themselves: what one more element does, and what two accumulators make.
 
-use super::{FloatFold, NumberFold, OrderedFold};
+use super::fold::{FloatFold, NumberFold, OrderedFold};
 use crate::vectorized::{Float, Number, Ordered};
 use flambeau_core::{Scalar, ScalarType};
 

@@ -2,7 +2,10 @@
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
 use super::accumulator::Words;
-use super::{BLOCK, CHUNK, Cascade, DenseLines, LineFold, Source, Steps};
+use super::cascade::Cascade;
+use super::fold::{BLOCK, CHUNK, DenseLines, LineFold};
+use super::source::Source;
+use super::steps::Steps;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};

@@ -3,8 +3,11 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::blocks::{Numbers, fold_block};
+use super::cascade::Cascade;
 use super::floats::asking_of_line;
-use super::{BLOCK, Cascade, LineFold, Sum, line_fold};
+use super::fold::{BLOCK, LineFold, computing_type};
+use super::folds::Sum;
+use super::targets::line_fold;
 use crate::loops::ahead::Asking;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
@@ -255,7 +258,7 @@ pub(crate) fn moments(
     correction: f64,
     root: bool,
 ) -> Result<()> {
-    let kernel = super::computing_type(input.dtype());
+    let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "var", T => {
         let fold = MomentFold::<T> { correction, root, asking: Asking::of_fold(input), element: PhantomData };
         line_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)

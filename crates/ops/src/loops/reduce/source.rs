@@ -1,7 +1,7 @@
 //! Where a kernel's elements come from: read in place, or gathered and converted into a tile.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
-use super::Steps;
+use super::steps::Steps;
 use crate::Tensor;
 use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;

@@ -1,0 +1,162 @@
+//! What a fold is: of lanes, or of dense elements with a state of its own; and the type it is computed in.
+#![expect(unsafe_code, reason = "declares what folds of raw elements promise")]
+
+use super::cascade::Cascade;
+use crate::vectorized::{Float, Number, Ordered};
+use flambeau_core::{Element, Scalar, ScalarType};
+
+/// Elements folded by one call of a vector kernel: a quarter of a first-level cache for f32.
+pub(crate) const BLOCK: usize = 4096;
+/// Elements that one thread takes of a line that several share; a power of two of blocks, so that the tree stays the same.
+pub(crate) const CHUNK: usize = 16 * BLOCK;
+
+/// A fold of elements of any one type, on lanes.
+pub(crate) trait NumberFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Number>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Number>(self, a: V, b: V) -> V;
+}
+
+/// A fold of elements of any one type that has an order, on lanes.
+pub(crate) trait OrderedFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Ordered>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Ordered>(self, a: V, b: V) -> V;
+}
+
+/// A fold of floating point numbers, on lanes.
+pub(crate) trait FloatFold: Copy + Send + Sync {
+    /// What changes nothing.
+    fn identity(self) -> Scalar;
+    /// One more element. Mark it `#[inline(always)]`.
+    fn step<V: Float>(self, acc: V, x: V) -> V;
+    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    fn combine<V: Float>(self, a: V, b: V) -> V;
+}
+
+/// What becomes of an accumulator at the end, computed in f64.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Finish {
+    /// Nothing.
+    Keep,
+    /// Divided by a number.
+    Divide(f64),
+    /// Raised to a power.
+    Power(f64),
+    /// The square root.
+    Sqrt,
+}
+
+impl Finish {
+    #[inline]
+    pub(in crate::loops) fn apply<T: Element>(self, value: T) -> T {
+        let through = |f: &dyn Fn(f64) -> f64| T::from_scalar(Scalar::Float(f(value.to_scalar().to_f64())));
+        match self {
+            Finish::Keep => value,
+            Finish::Divide(by) => through(&|x| x / by),
+            Finish::Power(p) => through(&|x| x.powf(p)),
+            Finish::Sqrt => through(&f64::sqrt),
+        }
+    }
+}
+
+/// A reduction of dense elements that is more than a fold of lanes: it has a state of its own and `M` results.
+pub(crate) trait LineFold<const M: usize>: Copy + Sync {
+    /// What is known of a run of elements.
+    type State: Copy + Send;
+    /// Of no elements.
+    fn empty(self) -> Self::State;
+    /// Of `n` elements, at most [`BLOCK`], of which the first is number `first` of its line.
+    ///
+    /// # Safety
+    /// - `from` is valid for reading `n` elements of the fold's type.
+    unsafe fn block(self, from: *const u8, n: usize, first: usize) -> Self::State;
+    /// The same for up to [`CHUNK`] elements of `size` bytes: blocks, and what they have in common.
+    ///
+    /// # Safety
+    /// - As for [`block`](Self::block).
+    #[inline]
+    unsafe fn run(self, from: *const u8, n: usize, first: usize, size: usize) -> Self::State {
+        self.cascade((0..n).step_by(BLOCK).map(|start| {
+            // SAFETY: the elements from `start` on, as many as are left, or a block.
+            unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) }
+        }))
+    }
+    /// The same for elements that are few or many.
+    ///
+    /// # Safety
+    /// - As for [`block`](Self::block).
+    #[inline]
+    unsafe fn dense(self, from: *const u8, n: usize, first: usize, size: usize) -> Self::State {
+        // SAFETY: this function's condition.
+        unsafe {
+            match n {
+                ..=BLOCK => self.block(from, n, first),
+                _ => self.run(from, n, first, size),
+            }
+        }
+    }
+    /// Folds lines and writes their results.
+    ///
+    /// # Safety
+    /// - The lines are valid for reading elements of the fold's type, and the places of their results for writing.
+    #[inline]
+    unsafe fn lines(self, lines: DenseLines<M>) {
+        // SAFETY: this function's conditions.
+        unsafe { lines.each(self) }
+    }
+    /// Of all `parts`, in order.
+    #[inline]
+    fn cascade(self, parts: impl Iterator<Item = Self::State>) -> Self::State {
+        Cascade::of(parts, |a, b| self.combine(a, b)).unwrap_or_else(|| self.empty())
+    }
+    /// Of two runs, the first before the second.
+    fn combine(self, a: Self::State, b: Self::State) -> Self::State;
+    /// Writes the results for a line.
+    ///
+    /// # Safety
+    /// - Each of `to` is valid for writing one result.
+    unsafe fn write(self, state: Self::State, to: [*mut u8; M]);
+}
+
+/// Lines of dense elements, one or more and at most a [`CHUNK`], and places for their `M` results each.
+#[derive(Clone, Copy)]
+pub(crate) struct DenseLines<const M: usize> {
+    pub(super) from: *const u8,
+    /// Elements of a line, and the bytes of one.
+    pub(super) n: usize,
+    pub(super) size: usize,
+    /// Bytes from one line to the next.
+    pub(super) apart: isize,
+    pub(super) to: [*mut u8; M],
+    /// Bytes from one result to the next.
+    pub(super) strides: [isize; M],
+    pub(super) count: usize,
+}
+
+impl<const M: usize> DenseLines<M> {
+    /// Folds one after another.
+    ///
+    /// # Safety
+    /// - As for [`LineFold::lines`].
+    #[inline]
+    pub(super) unsafe fn each(self, fold: impl LineFold<M>) {
+        for line in 0..self.count as isize {
+            let from = self.from.wrapping_offset(line * self.apart);
+            let to = std::array::from_fn(|m| self.to[m].wrapping_offset(line * self.strides[m]));
+            // SAFETY: by this function's conditions.
+            unsafe { fold.write(fold.dense(from, self.n, 0, self.size), to) };
+        }
+    }
+}
+
+/// The type in which elements of `dtype` are computed with: f32 for f16 and bf16.
+pub(crate) fn computing_type(dtype: ScalarType) -> ScalarType {
+    if dtype.is_reduced_floating_point() { ScalarType::F32 } else { dtype }
+}
