@@ -1,6 +1,6 @@
 //! How the numbers of one tensor are written: notation and width, decided over all that are shown.
 
-use super::PrintOptions;
+use super::options::PrintOptions;
 use flambeau_core::{Scalar, ScalarType};
 
 /// The most digits behind the point: no f64 has more that differ from 0, and `format!` takes no width past 2^16.

@@ -1,7 +1,7 @@
 //! Which elements of a tensor are shown, and the brackets, commas and lines around them.
 
-use super::PrintOptions;
 use super::number::Numbers;
+use super::options::PrintOptions;
 use crate::tensor::elements::Elements;
 use flambeau_core::{Element, Scalar};
 
