@@ -8,6 +8,7 @@ mod direct;
 mod gradient;
 mod named;
 mod padded;
+mod pairs;
 mod product;
 mod shape;
 mod split;

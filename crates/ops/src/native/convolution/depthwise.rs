@@ -20,9 +20,6 @@ use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
 use source::Reader;
 
-/// Output rows that meet the same rows of the input at a time.
-const BLOCK: usize = 4;
-
 /// Channels whose weights have their gradients made together.
 const CHANNELS: usize = 8;
 

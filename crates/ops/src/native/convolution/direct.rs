@@ -10,6 +10,7 @@
 mod outputs;
 mod products;
 
+use outputs::FILTERS;
 pub(super) use outputs::Outputs;
 pub(super) use products::Products;
 
@@ -27,8 +28,6 @@ use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
 use std::ops::{Add, Range};
 
-/// Filters of a panel of weights.
-const FILTERS: usize = 8;
 /// Elements of a block of the padded image: with the weights it stays in the second-level cache.
 const TILE: usize = 1 << 15;
 /// Multiply-adds of a block: some tens of microseconds, so that threads end together.

@@ -2,8 +2,8 @@
 //! every run of a column is dense.
 #![expect(unsafe_code, reason = "raw operands")]
 
+use super::pairs::split;
 use super::shape::Conv;
-use super::winograd::split;
 use crate::vectorized::{Isa, Kernel, Placed};
 use std::ops::Range;
 

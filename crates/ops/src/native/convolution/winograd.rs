@@ -11,6 +11,7 @@
 //! its transpose.
 #![expect(unsafe_code, reason = "raw operands")]
 
+mod piece;
 mod transforms;
 
 use super::product::{WORTH_A_THREAD, pitch};
@@ -21,23 +22,20 @@ use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
 use crate::parallel::{num_threads, parallel_for};
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
+pub(super) use piece::{GRADIENT, INPUT};
+use piece::{PLACES, Piece};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use transforms::Halves;
-pub(super) use transforms::split;
 pub(super) use transforms::{FromPixels, FromWeights, ToOutput, ToWeights};
 
-/// Places in a transformed tile.
-const PLACES: usize = 16;
 /// Tiles in a block: enough for the products, and few enough for the second-level cache where channels are few.
 const TILES: usize = 128;
 /// Tiles that fill the vectors of a product.
 const VECTOR: usize = 16;
-/// Pixels each way that make a tile: of the input, and of the output's gradient.
-pub(super) const INPUT: usize = 4;
-pub(super) const GRADIENT: usize = 2;
+
 /// Tiles and channels from which on the transforms pay: those of the weights too, which few tiles share.
 const LEAST_TILES: usize = VECTOR;
 const LEAST_CHANNELS: usize = 16;
@@ -121,17 +119,6 @@ impl Block {
             Piece { image, rows: [first - image * down, last - image * down], across, tile }
         })
     }
-}
-
-/// Rows of tiles of one image.
-#[derive(Clone, Copy)]
-struct Piece {
-    image: usize,
-    /// From and to.
-    rows: [usize; 2],
-    across: usize,
-    /// The first tile's place in its block.
-    tile: usize,
 }
 
 /// The output of a convolution, `bias + weights * x`; `false` if an element is not finite, which it may be on the way only.

@@ -3,8 +3,7 @@
 
 use super::super::padded::Padded;
 use super::super::shape::Conv;
-use super::BLOCK;
-use super::source::{Channel, InTile, Source};
+use super::source::{BLOCK, Channel, InTile, Source};
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Placed, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;

@@ -8,6 +8,9 @@ use crate::gemm::Scratch;
 use crate::vectorized::{CpuCapability, EveryIsa, Float, FloatLanes, Isa, Number, Vector, cpu_capability};
 use flambeau_core::Element;
 
+/// Output rows that meet the same rows of the input at a time.
+pub(super) const BLOCK: usize = 4;
+
 /// How the channels of an input are read.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'c, T> {

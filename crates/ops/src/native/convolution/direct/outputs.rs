@@ -4,9 +4,11 @@
 use super::super::depthwise::store;
 use super::super::padded::Padded;
 use super::super::shape::Conv;
-use super::FILTERS;
 use crate::gemm::Shared;
 use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, Placed, Vector};
+
+/// Filters of a panel of weights.
+pub(super) const FILTERS: usize = 8;
 
 /// Vectors of pixels that are summed together.
 const ACROSS: usize = 3;
