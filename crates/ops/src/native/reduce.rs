@@ -3,6 +3,7 @@
 mod extremes;
 mod moments;
 mod norms;
+mod reduced;
 
 pub use extremes::*;
 pub use moments::*;
@@ -11,26 +12,9 @@ pub use norms::*;
 use crate::loops::reduce::{Finish, NanSum, Nonzeros, NumberFold, Product, Sum};
 use crate::loops::reduce::{computing_type, log_sum_exp, sum_fold, truth_fold};
 use crate::structured::TensorSpec;
-use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, default_dtype, ensure};
-
-/// The dimensions to reduce; messages name the operator.
-pub(super) fn mask_of(name: &str, self_: &Tensor, dim: Option<&[i64]>) -> Result<DimMask> {
-    DimMask::new(dim, self_.dim()).map_err(|e| e.context(name))
-}
-
-/// An output of the reduced sizes.
-pub(super) fn reduced_spec(
-    name: &str,
-    self_: &Tensor,
-    dim: Option<&[i64]>,
-    keepdim: bool,
-    dtype: ScalarType,
-) -> Result<TensorSpec> {
-    let sizes = mask_of(name, self_, dim)?.reduced_sizes(self_.sizes(), keepdim);
-    Ok(TensorSpec::like(self_, &sizes).with_dtype(dtype))
-}
+use reduced::{mask_of, reduced_spec};
 
 /// The type of a sum: integers and bool add up in i64.
 fn sum_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> ScalarType {

@@ -1,6 +1,6 @@
 //! Extremes: their values, their places, or both. NaN beats every number, and the first of equals is the one.
 
-use super::{mask_of, reduced_spec};
+use super::reduced::{mask_of, reduced_spec};
 use crate::loops::reduce::{Greatest, Least, arg_extreme, computing_type, extreme_with_index, ordered_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};

@@ -1,6 +1,6 @@
 //! Variances and standard deviations, alone or with the mean.
 
-use super::{mask_of, reduced_spec};
+use super::reduced::{mask_of, reduced_spec};
 use crate::loops::reduce::moments;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};

@@ -1,6 +1,6 @@
 //! Norms of vectors: `(sum |x|^p)^(1/p)` and its limits.
 
-use super::{mask_of, reduced_spec};
+use super::reduced::{mask_of, reduced_spec};
 use crate::loops::reduce::{
     Finish, GreatestMagnitude, LeastMagnitude, Nonzeros, SumOfMagnitudes, SumOfPowers, SumOfSquares,
 };
