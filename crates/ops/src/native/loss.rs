@@ -3,11 +3,14 @@
 mod classes;
 mod cross_entropy;
 mod formulas;
+mod fused_cross_entropy;
 mod margin;
+mod reduction;
 
 pub use classes::*;
 pub use cross_entropy::*;
 use formulas::*;
+pub use fused_cross_entropy::*;
 pub use margin::*;
 
 use super::factory::pointwise_strides;
@@ -17,34 +20,8 @@ use crate::loops::{self, FloatFormula};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, DimMask, TensorIterator, result_type};
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, ensure, shape};
-
-/// What is done with the losses of all elements. PyTorch's `Reduction::Reduction`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reduction {
-    None,
-    Mean,
-    Sum,
-}
-
-impl Reduction {
-    fn of(number: i64) -> Result<Self> {
-        match number {
-            0 => Ok(Reduction::None),
-            1 => Ok(Reduction::Mean),
-            2 => Ok(Reduction::Sum),
-            other => bail!(
-                InvalidArgument,
-                "expected a reduction of 0 (none), 1 (mean) or 2 (sum) but got {other}"
-            ),
-        }
-    }
-
-    /// What each element's derivative is divided by.
-    fn share(self, count: i64) -> f64 {
-        if self == Reduction::Mean { 1.0 / count as f64 } else { 1.0 }
-    }
-}
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
+use reduction::Reduction;
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
     let reduction = Reduction::of(reduction).map_err(|e| e.context(name))?;

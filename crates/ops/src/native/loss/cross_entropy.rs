@@ -1,126 +1,119 @@
-//! The cross entropy of scores and classes in one: the logarithms of the shares, which are as large as the scores, are not kept.
+//! The cross entropy of scores, made of other operators: with classes or their probabilities as the target.
 
-use super::classes::{Classes, check, specs};
-use super::{Reduction, as_dtype};
-use crate::loops::lines::{ShareOf, share_lines};
-use crate::loops::reduce::log_sum_exp_parts;
-use crate::structured::TensorSpec;
-use crate::tensor_iterator::DimMask;
-use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Result, ScalarType, ensure, fallible};
+use super::fused_cross_entropy::fuses;
+use super::reduction::Reduction;
+use crate::native::reduce::as_dtype;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 
-/// Whether [`super::cross_entropy_loss`] is [`fused_cross_entropy`]: of a matrix of scores, which are not rounded on the way.
-pub(super) fn fuses(self_: &Tensor, target: &Tensor) -> bool {
-    self_.dim() == 2 && target.dim() == 1 && [ScalarType::F32, ScalarType::F64].contains(&self_.dtype())
-}
-
-fn check_matrix(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) -> Result<()> {
-    ensure!(self_.dim() == 2, Shape, "_cross_entropy: expected `self` of 2 dimensions but got {self_:?}");
-    ensure!(
-        [ScalarType::F32, ScalarType::F64].contains(&self_.dtype()),
-        NotImplemented,
-        "\"_cross_entropy\" not implemented for '{}'",
-        self_.dtype()
-    );
-    check(self_, target, weight)
-}
-
-type Specs = (TensorSpec, TensorSpec, TensorSpec, TensorSpec);
-
-/// Shapes and types of [`fused_cross_entropy`].
-pub fn fused_cross_entropy_meta(
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    _ignore_index: i64,
-) -> Result<Specs> {
-    check_matrix(self_, target, weight)?;
-    let (output, total) = specs(self_, target, Reduction::of(reduction)?);
-    let part = || TensorSpec::like(self_, target.sizes());
-    Ok((output, total, part(), part()))
-}
-
-/// `weight[target] * (greatest + log_sum - self[target])`, reduced, and the sum of the weights; with the greatest score of each
-/// sample and the logarithm of `sum(e^(self - greatest))`.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn fused_cross_entropy(
+/// The cross entropy of `softmax(self)` and classes, or probabilities of classes.
+pub fn cross_entropy_loss(
     self_: &Tensor,
     target: &Tensor,
     weight: Option<&Tensor>,
     reduction: i64,
     ignore_index: i64,
-    output: &Tensor,
-    total_weight: &Tensor,
-    greatest: &Tensor,
-    log_sum: &Tensor,
-) -> Result<()> {
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
-    log_sum_exp_parts(self_, [greatest, log_sum], DimMask::new(Some(&[1]), 2)?)?;
-    let (weights, parts) = (classes.weights(ignore_index)?, parts(greatest, log_sum)?);
-    let losses = dispatch_all_types!(wide_floats, self_.dtype(), "_cross_entropy", T => {
-        let scores = self_.accessor::<T, 2>()?;
-        let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
-            let at = if *t == ignore_index { None } else { scores.get([i, *t as usize]) };
-            at.map_or(0.0, |x| (parts[i][0] - x.to_scalar().to_f64() + parts[i][1]) * w)
-        };
-        fallible::collect(classes.targets.iter().zip(&weights).enumerate().map(loss))
-    })?;
-    super::classes::reduce(losses, weights.iter().sum(), Reduction::of(reduction)?, output, total_weight)
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    ensure!(
+        (0.0..=1.0).contains(&label_smoothing),
+        InvalidArgument,
+        "label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+    );
+    ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
+    let dim = if self_.dim() == 1 { 0 } else { 1 };
+    if label_smoothing == 0.0 && fuses(self_, target) {
+        return Ok(ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?.0);
+    }
+    let input = ops::_log_softmax(self_, dim, false)?;
+    if self_.sizes() == target.sizes() {
+        return probabilities(&input, target, weight, Reduction::of(reduction)?, dim, label_smoothing);
+    }
+    let nll = ops::nll_loss_nd(&input, target, weight, reduction, ignore_index)?;
+    if label_smoothing == 0.0 {
+        return Ok(nll);
+    }
+    let smooth = smooth_loss(&input, target, weight, Reduction::of(reduction)?, ignore_index, dim)?;
+    let share = label_smoothing / self_.sizes()[dim as usize] as f64;
+    let kept = ops::mul_scalar(&nll, Scalar::Float(1.0 - label_smoothing))?;
+    ops::add_tensor(&kept, &ops::mul_scalar(&smooth, Scalar::Float(share))?, Scalar::Int(1))
 }
 
-/// The two parts of each sample's logarithm.
-fn parts(greatest: &Tensor, log_sum: &Tensor) -> Result<Vec<[f64; 2]>> {
-    let all = |t: &Tensor| as_dtype(t, ScalarType::F64)?.to_vec::<f64>();
-    fallible::collect(all(greatest)?.into_iter().zip(all(log_sum)?).map(|(a, b)| [a, b]))
+/// A vector of classes as it broadcasts against `input`.
+fn across(classes: &Tensor, input: &Tensor, dim: i64) -> Result<Tensor> {
+    let mut sizes = vec![1; input.dim()];
+    sizes[dim as usize] = classes.numel();
+    ops::view(classes, &sizes)
 }
 
-/// Shape and type of [`fused_cross_entropy_backward`].
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn fused_cross_entropy_backward_meta(
-    _grad_output: &Tensor,
-    self_: &Tensor,
+/// The loss of a target that is equally likely in every class: what label smoothing mixes in.
+fn smooth_loss(
+    input: &Tensor,
     target: &Tensor,
     weight: Option<&Tensor>,
-    _reduction: i64,
-    _ignore_index: i64,
-    _total_weight: &Tensor,
-    greatest: &Tensor,
-    log_sum: &Tensor,
-) -> Result<TensorSpec> {
-    check_matrix(self_, target, weight)?;
-    for part in [greatest, log_sum] {
-        ensure!(
-            part.sizes() == target.sizes(),
-            Shape,
-            "_cross_entropy_backward: expected one statistic for each of {} samples but got {part:?}",
-            target.numel()
+    reduction: Reduction,
+    ignore_index: i64,
+    dim: i64,
+) -> Result<Tensor> {
+    let weighted = match weight {
+        Some(weight) => ops::mul_tensor(input, &across(weight, input, dim)?)?,
+        None => input.clone(),
+    };
+    let each = ops::neg(&ops::sum_dim_intlist(&weighted, Some(&[dim]), false, None)?)?;
+    let kept = ops::ne_scalar(target, Scalar::Int(ignore_index))?;
+    // Filled rather than multiplied: a gradient that is infinite, where nothing is kept, does not come through.
+    let each = ops::masked_fill_scalar(&each, &ops::logical_not(&kept)?, Scalar::Int(0))?;
+    match reduction {
+        Reduction::None => Ok(each),
+        Reduction::Sum => ops::sum(&each, None),
+        Reduction::Mean => {
+            let total = as_dtype(&weight_of_kept(target, &kept, weight)?, each.dtype())?;
+            ops::div_tensor(&ops::sum(&each, None)?, &total)
+        }
+    }
+}
+
+/// The sum of the weights of the targets that are kept, in f64.
+fn weight_of_kept(target: &Tensor, kept: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(weight) = weight else { return ops::sum(kept, Some(ScalarType::F64)) };
+    let classes = as_dtype(&ops::mul_tensor(target, kept)?, ScalarType::I64)?;
+    let weights = ops::take(&as_dtype(weight, ScalarType::F64)?, &classes)?;
+    ops::sum(&ops::mul_tensor(&weights, kept)?, None)
+}
+
+/// The cross entropy with probabilities as the target.
+fn probabilities(
+    input: &Tensor,
+    target: &Tensor,
+    weight: Option<&Tensor>,
+    reduction: Reduction,
+    dim: i64,
+    label_smoothing: f64,
+) -> Result<Tensor> {
+    if !target.is_floating_point() {
+        bail!(
+            Dtype,
+            "Expected floating point type for target with class probabilities, got {}",
+            target.dtype()
         );
     }
-    Ok(TensorSpec::like(self_, self_.sizes()))
-}
-
-/// The derivative of [`fused_cross_entropy`]: `weight[target] * (softmax(self) - one_hot(target))`, times the gradient.
-#[expect(clippy::too_many_arguments, reason = "the schema's")]
-pub fn fused_cross_entropy_backward(
-    grad_output: &Tensor,
-    self_: &Tensor,
-    target: &Tensor,
-    weight: Option<&Tensor>,
-    reduction: i64,
-    ignore_index: i64,
-    total_weight: &Tensor,
-    greatest: &Tensor,
-    log_sum: &Tensor,
-    grad_input: &Tensor,
-) -> Result<()> {
-    let reduction = Reduction::of(reduction)?;
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
-    let amounts =
-        classes.amounts("_cross_entropy_backward", grad_output, reduction, total_weight, ignore_index)?;
-    let logarithms = parts(greatest, log_sum)?;
-    let samples = classes.targets.iter().zip(amounts).zip(logarithms);
-    let line = |((t, amount), logarithm): ((&i64, f64), _)| ShareOf { logarithm, amount, place: *t as usize };
-    let lines = fallible::collect(samples.map(line))?;
-    share_lines(self_, grad_input, &lines)
+    let classes = input.sizes()[dim as usize];
+    let target = if label_smoothing > 0.0 {
+        let kept = ops::mul_scalar(target, Scalar::Float(1.0 - label_smoothing))?;
+        ops::add_scalar(&kept, Scalar::Float(label_smoothing / classes as f64), Scalar::Int(1))?
+    } else {
+        target.clone()
+    };
+    let mut product = ops::mul_tensor(input, &target)?;
+    if let Some(weight) = weight {
+        product = ops::mul_tensor(&product, &across(weight, input, dim)?)?;
+    }
+    match reduction {
+        Reduction::None => ops::neg(&ops::sum_dim_intlist(&product, Some(&[dim]), false, None)?),
+        Reduction::Sum => ops::neg(&ops::sum(&product, None)?),
+        Reduction::Mean => {
+            let samples = input.numel() as f64 / classes as f64;
+            ops::mul_scalar(&ops::sum(&product, None)?, Scalar::Float(-1.0 / samples))
+        }
+    }
 }

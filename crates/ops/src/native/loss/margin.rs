@@ -1,6 +1,6 @@
 //! Losses of classes that keep a distance: how far every other class comes up to the right one.
 
-use super::Reduction;
+use super::reduction::Reduction;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
 
