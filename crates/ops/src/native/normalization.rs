@@ -2,6 +2,7 @@
 
 mod batch;
 mod group;
+mod parts;
 
 pub use batch::*;
 pub use group::{group_norm, native_group_norm, native_group_norm_backward};
@@ -12,71 +13,11 @@ use crate::loops::lines::{
     rms_norm_lines,
 };
 use crate::loops::reduce::computing_type;
-use crate::loops::{self, FloatFormula};
 use crate::structured::TensorSpec;
-use crate::tensor_iterator::{Config, DimMask, TensorIterator};
-use crate::vectorized::Float;
+use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, ensure};
-
-/// `x * scale + shift`, broadcast, written into `out`.
-fn scale_and_shift(name: &'static str, [x, scale, shift, out]: [&Tensor; 4]) -> Result<()> {
-    #[derive(Clone, Copy)]
-    struct Formula;
-    impl FloatFormula<3> for Formula {
-        #[inline(always)]
-        fn call<V: Float>(self, [x, scale, shift]: [V; 3]) -> V {
-            x.mul_add(scale, shift)
-        }
-    }
-    let mut iter = TensorIterator::out(name, out);
-    [x, scale, shift].into_iter().for_each(|input| iter.add_input(input));
-    iter.build(Config::PROMOTE)?;
-    if !iter.is_meta() {
-        loops::float_kernel(&iter, Formula)?;
-    }
-    iter.finish_out()
-}
-
-/// `1 / sqrt(variance + eps)`.
-fn inverse_root(name: &'static str, variance: &Tensor, eps: f64) -> Result<Tensor> {
-    #[derive(Clone, Copy)]
-    struct Formula(f64);
-    impl FloatFormula<1> for Formula {
-        #[inline(always)]
-        fn call<V: Float>(self, [x]: [V; 1]) -> V {
-            (x + V::constant(self.0)).sqrt().recip()
-        }
-    }
-    let mut iter = TensorIterator::functional(name);
-    iter.build_unary_float_op(variance)?;
-    if !iter.is_meta() {
-        loops::float_kernel(&iter, Formula(eps))?;
-    }
-    iter.take_result()
-}
-
-/// A parameter as kernels read it: contiguous, of the computing type.
-fn parameter(given: Option<&Tensor>, kernel: ScalarType) -> Result<Option<Tensor>> {
-    let Some(given) = given else { return Ok(None) };
-    if given.dtype() == kernel && given.is_contiguous() {
-        return Ok(Some(given.clone()));
-    }
-    let made = TensorSpec::like(given, given.sizes()).with_dtype(kernel).allocate("parameter")?;
-    ops::copy_(&made, given, false)?;
-    Ok(Some(made))
-}
-
-/// The type of saved statistics: wider than the input where the parameters are.
-fn statistics_dtype(input: &Tensor, parameters: [Option<&Tensor>; 2]) -> ScalarType {
-    let wider = parameters.into_iter().flatten().any(|p| p.dtype() != input.dtype());
-    if wider { computing_type(input.dtype()) } else { input.dtype() }
-}
-
-/// What stands for a gradient that was not asked for.
-fn no_gradient(like: &Tensor) -> Result<Tensor> {
-    TensorSpec::like(like, &[0]).allocate("gradient")
-}
+use parts::{contiguous, no_gradient, parameter, statistics_dtype};
 
 /// The last dimensions, after checking that they are `normalized_shape` and that parameters have it too.
 fn last_dims(
@@ -239,10 +180,6 @@ fn check_backward(
         ensure!(got == lines, Shape, "{name}: expected `{which}` of {lines} elements but got {got}");
     }
     Ok(())
-}
-
-fn contiguous(x: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    Ok(parameter(Some(x), dtype)?.unwrap_or_else(|| x.clone()))
 }
 
 /// Root mean square normalization.

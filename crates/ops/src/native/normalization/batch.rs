@@ -1,6 +1,6 @@
 //! Batch normalization: each channel by its own mean and variance, over all other dimensions.
 
-use super::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::parts::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
 use crate::loops::lines::{Affine, batch_norm_channels};
 use crate::loops::reduce::{computing_type, moments};
 use crate::native::reduce::as_dtype;

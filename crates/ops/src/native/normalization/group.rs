@@ -1,6 +1,6 @@
 //! Group normalization: groups of channels of one sample by their mean and variance.
 
-use super::{contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::parts::{contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
 use crate::loops::reduce::{computing_type, moments};
 use crate::native::reduce::as_dtype;
 use crate::native::view::reshape;
