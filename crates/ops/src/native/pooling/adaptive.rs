@@ -1,10 +1,12 @@
 //! The mean and the greatest of windows chosen so that the result has a given size.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
+use super::greatest;
+use super::guarded::{max_backward, mean_backward, mean_of};
 use super::mean::Mean;
 use super::planes::Channels;
+use super::spec::{ensure_places, gradient_spec, spec};
 use super::windows::{Kind, Window, adaptive};
-use super::{ensure_places, gradient_spec, greatest, mean_backward, mean_of, spec};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
@@ -145,7 +147,7 @@ macro_rules! adaptive_pools {
         pub fn $max_backward(
             grad_output: &Tensor, _self: &Tensor, indices: &Tensor, grad_input: &Tensor,
         ) -> Result<()> {
-            super::max_backward(Kind { name: $max_backward_name, dims: $dims }, grad_output, indices, grad_input)
+            max_backward(Kind { name: $max_backward_name, dims: $dims }, grad_output, indices, grad_input)
         }
     )*};
 }

@@ -1,8 +1,9 @@
 //! The mean of each window.
 
+use super::guarded::{mean_backward, mean_of};
 use super::mean::Mean;
+use super::spec::{gradient_spec, spec};
 use super::windows::{Given, Kind, Pool};
-use super::{gradient_spec, mean_backward, mean_of, spec};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType, ensure};

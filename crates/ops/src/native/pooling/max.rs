@@ -1,9 +1,11 @@
 //! The greatest element of each window.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
+use super::greatest;
+use super::guarded::max_backward;
 use super::planes::Channels;
+use super::spec::{ensure_places, gradient_spec, spec};
 use super::windows::{Given, Kind, Pool};
-use super::{ensure_places, gradient_spec, greatest, spec};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
@@ -89,7 +91,7 @@ macro_rules! max_pools {
             grad_output: &Tensor, _self: &Tensor, _kernel_size: &[i64], _stride: &[i64], _padding: &[i64],
             _dilation: &[i64], _ceil_mode: bool, indices: &Tensor, grad_input: &Tensor,
         ) -> Result<()> {
-            super::max_backward(Kind { name: $backward_name, dims: $dims }, grad_output, indices, grad_input)
+            max_backward(Kind { name: $backward_name, dims: $dims }, grad_output, indices, grad_input)
         }
     )*};
 }
