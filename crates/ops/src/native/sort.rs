@@ -4,6 +4,7 @@
 //! algorithm, and results are the same for every thread count.
 
 mod few;
+mod item;
 
 use super::factory::dense_strides;
 use super::gather::into_dense;
@@ -17,47 +18,8 @@ use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use few::{First, Found, select_few};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
+use item::{Item, RADIX};
 use std::sync::Mutex;
-
-/// An element as a number: what orders it above, where it stood below.
-trait Item: Copy + Ord + Send + Sync {
-    /// How many digits of 11 bits the elements' order has.
-    const DIGITS: usize;
-    /// Of the order's least bits; `descending` turns them around.
-    fn new(order: u64, descending: bool, index: u32) -> Self;
-    /// Where the element stood.
-    fn index(self) -> u32;
-    /// One digit of its order, least significant first.
-    fn digit(self, number: usize) -> usize;
-}
-
-macro_rules! items {
-    ($($rust:ty, $order:ty, $digits:literal;)*) => {$(
-        impl Item for $rust {
-            const DIGITS: usize = $digits;
-
-            #[inline(always)]
-            fn new(order: u64, descending: bool, index: u32) -> Self {
-                let order = if descending { !(order as $order) } else { order as $order };
-                <$rust>::from(order) << u32::BITS | <$rust>::from(index)
-            }
-
-            #[inline(always)]
-            fn index(self) -> u32 {
-                self as u32
-            }
-
-            #[inline(always)]
-            fn digit(self, number: usize) -> usize {
-                ((self >> u32::BITS) as $order >> (number * 11)) as usize & (RADIX - 1)
-            }
-        }
-    )*};
-}
-
-const RADIX: usize = 1 << 11;
-
-items! { u64, u32, 3; u128, u64, 6; }
 
 /// Rows from here on are sorted digit by digit.
 const LONG: usize = 700;

@@ -1,7 +1,7 @@
 //! The first few of many: whole vectors are compared with the last of those found so far, and only what comes before it is kept.
 #![expect(unsafe_code, reason = "reads elements of a slice as vectors")]
 
-use super::Item;
+use super::item::Item;
 use crate::native::stored::{Sortable, Stored};
 use crate::vectorized::{EveryIsa, Isa, Kernel, Mask, Ordered, OrderedLanes, Placed, Vector, dispatch};
 
