@@ -2,8 +2,10 @@
 //! name: what one of them writes no other meets, and each element receives in the order of the indices, as on one thread.
 #![expect(unsafe_code, reason = "threads write elements of one slice, each its own")]
 
-use super::{Ahead, LINE, Places, Soon, copy};
+use super::ahead::{Ahead, LINE, Soon};
+use super::named::Places;
 use crate::loops::streaming::ask_for_bytes;
+use crate::native::copy;
 use crate::native::slices::{Slices, apart, with_slices};
 use crate::native::stored::{Moved, Numeric, Sortable, Stored};
 use crate::native::walk::Walk;
