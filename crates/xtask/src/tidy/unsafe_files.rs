@@ -44,7 +44,6 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/convolution/", "images and columns are raw memory"),
     ("crates/ops/src/native/linear/layer.rs", "operands reach the product as raw memory, under guards"),
     ("crates/ops/src/native/matmul.rs", "operands reach the product as raw memory, under guards"),
-    ("crates/ops/src/native/pooling.rs", "images reach the loops as raw memory, under guards"),
     ("crates/ops/src/native/pooling/", "channels are raw memory"),
     ("crates/ops/src/native/strided.rs", "reads elements that lie apart, at pointers the loops hand it"),
     ("crates/ops/src/native/places/put.rs", "threads write elements of one slice, each its own"),
