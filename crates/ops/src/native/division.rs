@@ -1,8 +1,9 @@
 //! Quotients that are rounded, and remainders.
 
+use super::binary;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Mask};
-use crate::{Tensor, native, ops};
+use crate::{Tensor, ops};
 use flambeau_core::{Element, Result, Scalar, bail, ensure};
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
@@ -174,7 +175,7 @@ pub fn div_mode(
     rounding_mode: Option<&str>,
 ) -> Result<()> {
     match Rounding::parse(iter.name(), rounding_mode)? {
-        Rounding::None => native::binary::div(iter, self_, other),
+        Rounding::None => binary::div(iter, self_, other),
         Rounding::Trunc => div_trunc(iter, self_, other),
         Rounding::Floor => div_floor(iter, self_, other),
     }

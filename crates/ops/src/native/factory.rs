@@ -1,8 +1,9 @@
 //! Tensors made from nothing but sizes.
 
+use super::view;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, TensorIterator};
-use crate::{Tensor, native, ops};
+use crate::{Tensor, ops};
 use flambeau_core::{
     Device, DimVec, Layout, MemoryFormat, Result, Scalar, ScalarType, default_dtype, ensure, shape,
 };
@@ -134,7 +135,7 @@ pub fn eye_m(
         ensure!(size >= 0, InvalidArgument, "eye: {name} must be greater or equal to 0, got {size}");
     }
     let made = ops::zeros(&[n, m], dtype, layout, device, pin_memory)?;
-    let diagonal = native::view::as_strided(&made, &[n.min(m)], &[m.saturating_add(1)], Some(0))?;
+    let diagonal = view::as_strided(&made, &[n.min(m)], &[m.saturating_add(1)], Some(0))?;
     ops::fill__scalar(&diagonal, Scalar::Int(1))?;
     Ok(made)
 }

@@ -1,8 +1,9 @@
 //! Special functions in closed form: what exponentials, logarithms and error functions are made into.
 
+use super::unary;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Bits, Float, FloatElement};
-use crate::{Tensor, native, ops};
+use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
 
@@ -136,7 +137,7 @@ pub fn nan_to_num(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
-    let Some((_, most)) = limits(iter.common_dtype()) else { return native::unary::keep_any(iter) };
+    let Some((_, most)) = limits(iter.common_dtype()) else { return unary::keep_any(iter) };
     replaced(iter, self_, nan.unwrap_or(0.0), posinf.unwrap_or(most), neginf.unwrap_or(-most))
 }
 

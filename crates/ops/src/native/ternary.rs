@@ -1,9 +1,9 @@
 //! Formulas of three arguments, and choices between two.
 
-use super::binary::{ordered_max, ordered_min};
+use super::binary::{self, ordered_max, ordered_min};
 use super::formulas::build_with_numbers;
+use crate::Tensor;
 use crate::tensor_iterator::{Config, TensorIterator};
-use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 formulas! { number_kernel(NumberFormula, Number) -> V:
@@ -188,8 +188,8 @@ pub fn clamp_tensor(
 ) -> Result<()> {
     match (min, max) {
         (Some(min), Some(max)) => between_tensors(iter, self_, min, max),
-        (Some(min), None) => native::binary::maximum(iter, self_, min),
-        (None, Some(max)) => native::binary::minimum(iter, self_, max),
+        (Some(min), None) => binary::maximum(iter, self_, min),
+        (None, Some(max)) => binary::minimum(iter, self_, max),
         (None, None) => check_limits(iter, false),
     }
 }
@@ -205,7 +205,7 @@ pub fn clamp_min_tensor_meta<'a>(
 
 /// The greater of two elements.
 pub fn clamp_min_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, min: &Tensor) -> Result<()> {
-    native::binary::maximum(iter, self_, min)
+    binary::maximum(iter, self_, min)
 }
 
 /// Shape and type of [`clamp_max_tensor`].
@@ -219,5 +219,5 @@ pub fn clamp_max_tensor_meta<'a>(
 
 /// The lesser of two elements.
 pub fn clamp_max_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, max: &Tensor) -> Result<()> {
-    native::binary::minimum(iter, self_, max)
+    binary::minimum(iter, self_, max)
 }
