@@ -276,11 +276,13 @@ mod tests {
         ];
         all.retain(|(path, _)| files.iter().all(|(other, _)| path != other));
         all.extend(files);
-        let files: Vec<File> = all
-            .into_iter()
-            .map(|(path, text)| File { path: path.to_string(), text: text.to_string() })
-            .collect();
-        LAYERED.check(&files).into_iter().map(|found| format!("{}:{}", found.path, found.line)).collect()
+        checked(&LAYERED, &all)
+    }
+
+    fn checked(layered: &Crate, files: &[(&str, &str)]) -> Vec<String> {
+        let file = |(path, text): &(&str, &str)| File { path: path.to_string(), text: text.to_string() };
+        let files: Vec<File> = files.iter().map(file).collect();
+        layered.check(&files).into_iter().map(|found| format!("{}:{}", found.path, found.line)).collect()
     }
 
     #[test]
@@ -316,6 +318,20 @@ mod tests {
             let text = format!("\n{text}");
             assert_eq!(found(&[("s/mid/leaf.rs", &text)]), ["s/mid/leaf.rs:2"], "{text}");
         }
+    }
+
+    #[test]
+    fn a_module_uses_those_below_it_by_their_names() {
+        let upside_down =
+            Crate { layers: &[&["low", "other"], &["mid"], &["mid/leaf"], &["top"]], ..LAYERED };
+        let files = [
+            ("s/mid.rs", "mod leaf;\nfn f() { leaf::g() }\nfn h() { other::leaf::g(); leaf::<u8>() }"),
+            ("s/mid/leaf.rs", "pub fn g() {}"),
+            ("s/low.rs", ""),
+            ("s/other.rs", ""),
+            ("s/top.rs", ""),
+        ];
+        assert_eq!(checked(&upside_down, &files), ["s/mid.rs:2"]);
     }
 
     #[test]

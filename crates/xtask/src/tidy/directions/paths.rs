@@ -1,4 +1,5 @@
-//! The paths that a file's code mentions: those of its imports, and those that begin with `crate`, `super` or `self`.
+//! The paths that a file's code mentions: those of its imports, and those that begin with `crate`, `super`, `self` or a module
+//! below it.
 
 /// A path as it is written; from the root of the crate, if it is the crate's own and not another's.
 pub(super) struct Mention {
@@ -145,6 +146,14 @@ impl Reader<'_> {
                     let mut path = vec![];
                     self.words(&mut path);
                     self.mention(line, &path, None);
+                }
+                word if is_word(word) && is_word(self.text(self.at + 2)) && self.begins_path() => {
+                    let child: Vec<String> = self.inside.iter().cloned().chain([word.to_string()]).collect();
+                    let (line, mut path) = (self.tokens[self.at].line, vec![]);
+                    self.words(&mut path);
+                    if (self.is_module)(&child) {
+                        self.mention(line, &path, None);
+                    }
                 }
                 _ => {}
             }
