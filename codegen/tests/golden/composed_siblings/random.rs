@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::random`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_out, copy_to_self};
@@ -21,6 +21,7 @@ pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bernoulli_kernel as BernoulliFn),
         Kernel::new(DispatchKey::Meta, bernoulli_kernel as BernoulliFn),
         observed!(BERNOULLI: BernoulliFn, [self_], self_, p, generator),
+        boxing!(BERNOULLI: BernoulliFn, self_, p, generator),
     ],
     bernoulli_boxed,
 );
@@ -63,6 +64,7 @@ pub static BERNOULLI_: Operator<BernoulliInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bernoulli__kernel as BernoulliInPlaceFn),
         Kernel::new(DispatchKey::Meta, bernoulli__kernel as BernoulliInPlaceFn),
         observed!(BERNOULLI_: BernoulliInPlaceFn, [self_], self_, p, generator),
+        boxing!(BERNOULLI_: BernoulliInPlaceFn, self_, p, generator),
     ],
     bernoulli__boxed,
 );
@@ -106,6 +108,7 @@ pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, bernoulli_out_kernel as BernoulliOutFn),
         Kernel::new(DispatchKey::Meta, bernoulli_out_kernel as BernoulliOutFn),
         observed!(BERNOULLI_OUT: BernoulliOutFn, [self_, out], self_, p, generator, out),
+        boxing!(BERNOULLI_OUT: BernoulliOutFn, self_, p, generator, out),
     ],
     bernoulli_out_boxed,
 );

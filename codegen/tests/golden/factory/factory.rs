@@ -3,7 +3,8 @@
 //! The operators whose kernels are in `native::factory`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, factory_keys, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, factory_keys,
+    observed,
 };
 use crate::structured::copy_to_out;
 use crate::{Tensor, native};
@@ -27,6 +28,7 @@ pub static FULL: Operator<FullFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_composite as FullFn),
         observed!(FULL: FullFn, [], size, fill_value, dtype, layout, device, pin_memory),
+        boxing!(FULL: FullFn, size, fill_value, dtype, layout, device, pin_memory),
     ],
     full_boxed,
 );
@@ -82,6 +84,7 @@ pub static FULL_OUT: Operator<FullOutFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeExplicitAutograd, full_out_composite as FullOutFn),
         observed!(FULL_OUT: FullOutFn, [out], size, fill_value, out),
+        boxing!(FULL_OUT: FullOutFn, size, fill_value, out),
     ],
     full_out_boxed,
 );

@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::index`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -22,6 +22,7 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_tensor_cpu as IndexTensorFn),
         Kernel::new(DispatchKey::Meta, index_tensor_meta as IndexTensorFn),
         observed!(INDEX_TENSOR: IndexTensorFn, [self_, indices, weight], self_, indices, weight, mask, stride),
+        boxing!(INDEX_TENSOR: IndexTensorFn, self_, indices, weight, mask, stride),
     ],
     index_tensor_boxed,
 );
@@ -102,6 +103,7 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, index_tensor_out_cpu as IndexTensorOutFn),
         Kernel::new(DispatchKey::Meta, index_tensor_out_meta as IndexTensorOutFn),
         observed!(INDEX_TENSOR_OUT: IndexTensorOutFn, [self_, indices, weight, out], self_, indices, weight, mask, stride, out),
+        boxing!(INDEX_TENSOR_OUT: IndexTensorOutFn, self_, indices, weight, mask, stride, out),
     ],
     index_tensor_out_boxed,
 );
@@ -195,7 +197,11 @@ pub type CatFn = fn(DispatchKeySet, &[Tensor], i64, &str) -> Result<Tensor>;
 pub static CAT: Operator<CatFn> = Operator::new(
     "cat",
     "cat(Tensor[] tensors, int dim=0, *, str type=\"a\") -> Tensor",
-    &[Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn), observed!(CAT: CatFn, [tensors], tensors, dim, type_)],
+    &[
+        Kernel::new(DispatchKey::Cpu, cat_cpu as CatFn),
+        observed!(CAT: CatFn, [tensors], tensors, dim, type_),
+        boxing!(CAT: CatFn, tensors, dim, type_),
+    ],
     cat_boxed,
 );
 
@@ -230,6 +236,7 @@ pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::CompositeImplicitAutograd, unbind_int_composite as UnbindIntFn),
         observed!(UNBIND_INT: UnbindIntFn, [self_], self_, dim),
+        boxing!(UNBIND_INT: UnbindIntFn, self_, dim),
     ],
     unbind_int_boxed,
 );

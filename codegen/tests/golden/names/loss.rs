@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::loss`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::{copy_to_self, ensure_same_device};
@@ -21,6 +21,7 @@ pub static L1_LOSS_REDUCED: Operator<L1LossReducedFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, l1_loss_reduced_cpu as L1LossReducedFn),
         Kernel::new(DispatchKey::Meta, l1_loss_reduced_meta as L1LossReducedFn),
         observed!(L1_LOSS_REDUCED: L1LossReducedFn, [self_, target, kernel], self_, target, kernel, reduction),
+        boxing!(L1_LOSS_REDUCED: L1LossReducedFn, self_, target, kernel, reduction),
     ],
     l1_loss_reduced_boxed,
 );
@@ -85,6 +86,7 @@ pub static L1_LOSS_OUT: Operator<L1LossOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, l1_loss_out_cpu as L1LossOutFn),
         Kernel::new(DispatchKey::Meta, l1_loss_out_meta as L1LossOutFn),
         observed!(L1_LOSS_OUT: L1LossOutFn, [self_, target, kernel, out], self_, target, kernel, reduction, out),
+        boxing!(L1_LOSS_OUT: L1LossOutFn, self_, target, kernel, reduction, out),
     ],
     l1_loss_out_boxed,
 );
@@ -165,6 +167,7 @@ pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, l1_loss_cpu as L1LossFn),
         observed!(L1_LOSS: L1LossFn, [self_, result], self_, result),
+        boxing!(L1_LOSS: L1LossFn, self_, result),
     ],
     l1_loss_boxed,
 );
@@ -200,6 +203,7 @@ pub static L1_LOSS_: Operator<L1LossInPlaceFn> = Operator::new(
     &[
         Kernel::new(DispatchKey::Cpu, l1_loss__cpu as L1LossInPlaceFn),
         observed!(L1_LOSS_: L1LossInPlaceFn, [self_, result], self_, result),
+        boxing!(L1_LOSS_: L1LossInPlaceFn, self_, result),
     ],
     l1_loss__boxed,
 );

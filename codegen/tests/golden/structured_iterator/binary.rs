@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::binary`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::tensor_iterator::TensorIterator;
 use crate::{Tensor, native};
@@ -20,6 +20,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub_tensor_cpu as SubTensorFn),
         Kernel::new(DispatchKey::Meta, sub_tensor_meta as SubTensorFn),
         observed!(SUB_TENSOR: SubTensorFn, [self_, other], self_, other, alpha),
+        boxing!(SUB_TENSOR: SubTensorFn, self_, other, alpha),
     ],
     sub_tensor_boxed,
 );
@@ -62,6 +63,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub__tensor_cpu as SubInPlaceTensorFn),
         Kernel::new(DispatchKey::Meta, sub__tensor_meta as SubInPlaceTensorFn),
         observed!(SUB__TENSOR: SubInPlaceTensorFn, [self_, other], self_, other, alpha),
+        boxing!(SUB__TENSOR: SubInPlaceTensorFn, self_, other, alpha),
     ],
     sub__tensor_boxed,
 );
@@ -104,6 +106,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, sub_out_cpu as SubOutFn),
         Kernel::new(DispatchKey::Meta, sub_out_meta as SubOutFn),
         observed!(SUB_OUT: SubOutFn, [self_, other, out], self_, other, alpha, out),
+        boxing!(SUB_OUT: SubOutFn, self_, other, alpha, out),
     ],
     sub_out_boxed,
 );

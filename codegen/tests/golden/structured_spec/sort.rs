@@ -3,7 +3,7 @@
 //! The operators whose kernels are in `native::sort`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
 use crate::snapshot::Snapshot;
 use crate::structured::ensure_same_device;
@@ -21,6 +21,7 @@ pub static TOPK: Operator<TopkFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, topk_cpu as TopkFn),
         Kernel::new(DispatchKey::Meta, topk_meta as TopkFn),
         observed!(TOPK: TopkFn, [self_], self_, k, dim, largest),
+        boxing!(TOPK: TopkFn, self_, k, dim, largest),
     ],
     topk_boxed,
 );
@@ -79,6 +80,7 @@ pub static TOPK_VALUES_OUT: Operator<TopkValuesOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, topk_values_out_cpu as TopkValuesOutFn),
         Kernel::new(DispatchKey::Meta, topk_values_out_meta as TopkValuesOutFn),
         observed!(TOPK_VALUES_OUT: TopkValuesOutFn, [self_, values, indices], self_, k, dim, largest, values, indices),
+        boxing!(TOPK_VALUES_OUT: TopkValuesOutFn, self_, k, dim, largest, values, indices),
     ],
     topk_values_out_boxed,
 );
@@ -160,6 +162,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum_cpu as CumsumFn),
         Kernel::new(DispatchKey::Meta, cumsum_meta as CumsumFn),
         observed!(CUMSUM: CumsumFn, [self_], self_, dim, dtype),
+        boxing!(CUMSUM: CumsumFn, self_, dim, dtype),
     ],
     cumsum_boxed,
 );
@@ -205,6 +208,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum__cpu as CumsumInPlaceFn),
         Kernel::new(DispatchKey::Meta, cumsum__meta as CumsumInPlaceFn),
         observed!(CUMSUM_: CumsumInPlaceFn, [self_], self_, dim, dtype),
+        boxing!(CUMSUM_: CumsumInPlaceFn, self_, dim, dtype),
     ],
     cumsum__boxed,
 );
@@ -251,6 +255,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
         Kernel::new(DispatchKey::Cpu, cumsum_out_cpu as CumsumOutFn),
         Kernel::new(DispatchKey::Meta, cumsum_out_meta as CumsumOutFn),
         observed!(CUMSUM_OUT: CumsumOutFn, [self_, out], self_, dim, dtype, out),
+        boxing!(CUMSUM_OUT: CumsumOutFn, self_, dim, dtype, out),
     ],
     cumsum_out_boxed,
 );

@@ -2,11 +2,10 @@
 
 //! Tangents of the operators in `binary`.
 
-use crate::forward::{self, Call, Sum, Way};
-use crate::record::register;
-use flambeau_core::{DispatchKeySet, Result, Scalar};
+use crate::forward::{Call, Rule, Sum, Way, rule};
+use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
-use flambeau_ops::{Tensor, ops};
+use flambeau_ops::ops;
 
 fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let other_p = call.argument(1)?.tensor()?;
@@ -22,47 +21,17 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-fn mul_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::tensor(forward::call(&ops::MUL_TENSOR, Way::Formula(mul_tensor_tangents), &[0, 1], &given)?)
-}
+rule!(MUL_TENSOR, Rule::Results(Way::Formula(mul_tensor_tangents), &[0, 1]));
 
-register!(MUL_TENSOR, ForwardGrad, mul_tensor);
+rule!(MUL__TENSOR, Rule::InPlace { twin: &ops::MUL_TENSOR, order: &[] });
 
-fn mul__tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    let given = [Value::from(self_), Value::from(other)];
-    forward::in_place(&ops::MUL__TENSOR, &ops::MUL_TENSOR, &[], &given)
-}
+rule!(NEG, Rule::Results(Way::Linear, &[0]));
 
-register!(MUL__TENSOR, ForwardGrad, mul__tensor);
+rule!(EXP, Rule::Results(Way::Pointwise, &[0]));
 
-fn neg(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::NEG, Way::Linear, &[0], &given)?)
-}
+rule!(ADD_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
 
-register!(NEG, ForwardGrad, neg);
-
-fn exp(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::EXP, Way::Pointwise, &[0], &given)?)
-}
-
-register!(EXP, ForwardGrad, exp);
-
-fn add_tensor(_: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(other), Value::from(alpha)];
-    forward::tensor(forward::call(&ops::ADD_TENSOR, Way::Transposed, &[0, 1], &given)?)
-}
-
-register!(ADD_TENSOR, ForwardGrad, add_tensor);
-
-fn gather(_: DispatchKeySet, self_: &Tensor, dim: i64, index: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_), Value::from(dim), Value::from(index)];
-    forward::tensor(forward::call(&ops::GATHER, Way::Transposed, &[0, 2], &given)?)
-}
-
-register!(GATHER, ForwardGrad, gather);
+rule!(GATHER, Rule::Results(Way::Transposed, &[0, 2]));
 
 fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -75,16 +44,6 @@ fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-fn max_dim(_: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
-    let given = [Value::from(self_), Value::from(dim)];
-    forward::results2(forward::call(&ops::MAX_DIM, Way::Formula(max_dim_tangents), &[0], &given)?)
-}
+rule!(MAX_DIM, Rule::Results(Way::Formula(max_dim_tangents), &[0]));
 
-register!(MAX_DIM, ForwardGrad, max_dim);
-
-fn prod(_: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    let given = [Value::from(self_)];
-    forward::tensor(forward::call(&ops::PROD, Way::Transposed, &[0], &given)?)
-}
-
-register!(PROD, ForwardGrad, prod);
+rule!(PROD, Rule::Results(Way::Transposed, &[0]));

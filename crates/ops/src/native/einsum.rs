@@ -294,7 +294,7 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     );
     let (mut a, mut b) = (self_.clone(), other.clone());
     for (&i, &j) in a_dims.iter().zip(&b_dims) {
-        let (x, y) = (self_.sizes()[i], other.sizes()[j]);
+        let (x, y) = (self_.size(i as i64)?, other.size(j as i64)?);
         match (x, y) {
             _ if x == y => {}
             (1, _) => b = b.sum_dim_intlist(Some(&[j as i64]), true)?.to(other.dtype())?,

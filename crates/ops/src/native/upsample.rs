@@ -152,7 +152,10 @@ impl Resizing {
             Kind::Cubic => {
                 let first = place.floor();
                 let weights = cubic(rounded(place - first));
-                (-1..3).zip(weights).map(|(k, w)| ((first as i64 + k).clamp(0, last), w)).collect()
+                (-1..3)
+                    .zip(weights)
+                    .map(|(k, w)| ((first as i64).saturating_add(k).clamp(0, last), w))
+                    .collect()
             }
             _ => {
                 let place = place.max(0.0);

@@ -159,7 +159,8 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
                     let inside = to.add(run.before);
                     gather(
                         from.wrapping_offset(run.offset),
-                        conv.stride[2] as isize * strides[4],
+                        // Nobody goes by it where there is one pixel, whose stride may be any number.
+                        (conv.stride[2] as isize).wrapping_mul(strides[4]),
                         inside,
                         run.inside,
                     );

@@ -160,7 +160,8 @@ impl<T: Pooled> Max<'_, T> {
     /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
     #[inline(always)]
     unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: usize, line: Line<T>) {
-        let step = self.pool.stride[2] as isize * self.x.strides[2];
+        // Nobody goes by it where there is one pixel, whose stride may be any number.
+        let step = (self.pool.stride[2] as isize).wrapping_mul(self.x.strides[2]);
         for (tap, span) in (first_tap as u32..).zip(self.spans) {
             let (low, count) = (span.places.start, span.places.len());
             let from = self.x.pixel([z, y, span.from]);

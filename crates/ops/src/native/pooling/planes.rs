@@ -19,7 +19,7 @@ pub(in crate::native) trait Pooled: Copy + Send + Sync {
 }
 
 macro_rules! pooled {
-    ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr;)*) => {$(
+    ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr, $mean:expr;)*) => {$(
         impl Pooled for $t {
             type Sum = $sum;
             const ZERO: $sum = $zero;
@@ -35,21 +35,22 @@ macro_rules! pooled {
             }
             #[inline(always)]
             fn mean(sum: $sum, count: i64) -> $sum {
-                sum / count as $sum
+                let mean: fn($sum, i64) -> $sum = $mean;
+                mean(sum, count)
             }
         }
     )*};
 }
 pooled! {
-    f16, f32, 0.0, f16::to_f32, f16::from_f32;
-    bf16, f32, 0.0, bf16::to_f32, bf16::from_f32;
-    f32, f32, 0.0, |x| x, |x| x;
-    f64, f64, 0.0, |x| x, |x| x;
-    u8, u8, 0, |x| x, |x| x;
-    i8, i8, 0, |x| x, |x| x;
-    i16, i16, 0, |x| x, |x| x;
-    i32, i32, 0, |x| x, |x| x;
-    i64, i64, 0, |x| x, |x| x;
+    f16, f32, 0.0, f16::to_f32, f16::from_f32, |sum, count| sum / count as f32;
+    bf16, f32, 0.0, bf16::to_f32, bf16::from_f32, |sum, count| sum / count as f32;
+    f32, f32, 0.0, |x| x, |x| x, |sum, count| sum / count as f32;
+    f64, f64, 0.0, |x| x, |x| x, |sum, count| sum / count as f64;
+    u8, u8, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as u8;
+    i8, i8, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i8;
+    i16, i16, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i16;
+    i32, i32, 0, |x| x, |x| x, |sum, count| (sum as i64).wrapping_div(count) as i32;
+    i64, i64, 0, |x| x, |x| x, |sum, count| sum.wrapping_div(count);
 }
 
 /// Images as channels.

@@ -246,5 +246,8 @@ fn a_quotient_by_a_number_beyond_the_type_is_an_error_and_not_one_by_what_wraps(
         }
     }
     assert_eq!(ops::floor_divide_scalar(&x, 255.into()).unwrap().to_vec::<u8>().unwrap(), [0, 0]);
-    assert_eq!(ops::floor_divide_scalar(&x, Scalar::from(0.5)).unwrap().to_vec::<f32>().unwrap(), [500.0, 14.0]);
+    assert_eq!(
+        ops::floor_divide_scalar(&x, Scalar::from(0.5)).unwrap().to_vec::<f32>().unwrap(),
+        [500.0, 14.0]
+    );
 }
