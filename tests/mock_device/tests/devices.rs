@@ -49,6 +49,17 @@ fn copies_between_devices_of_any_layout() -> Result<()> {
 }
 
 #[test]
+fn values_are_read_and_printed_from_there() -> Result<()> {
+    let there = Tensor::from([[1.5f32, -2.0], [0.0, 4.0]]).to(device("mock:1"))?;
+    let text = format!("{there}");
+    assert!(text.contains("1.5") && text.contains("mock:1"), "{text}");
+    assert_eq!(there.t()?.select(0, 1)?.to_vec::<f32>()?, [-2.0, 4.0]);
+    assert_eq!(there.select(0, 0)?.select(0, 1)?.item::<f32>()?, -2.0);
+    assert_eq!(there.accessor::<f32, 2>().map(drop).unwrap_err().kind(), ErrorKind::Device);
+    Ok(())
+}
+
+#[test]
 fn bytes_are_of_the_device_and_not_the_hosts() -> Result<()> {
     let there = Storage::from_bytes(b"torch")?.copied_to(device("mock:1"))?;
     assert!(!there.is_host() && there.device() == device("mock:1"));
