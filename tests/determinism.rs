@@ -174,8 +174,23 @@ fn threads_do_not_change_a_bit() {
     report.finish();
 }
 
+/// So much address space for one process: what an enlarged sample would take beyond is `OutOfMemory`, and another way is tried.
+const MEMORY: u64 = 4 << 30;
+
+/// Bounds the memory of this process, where the system can.
+#[allow(unsafe_code, reason = "asks the system")]
+fn bound_memory() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the struct lives as long as the call.
+    unsafe {
+        let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
+        libc::setrlimit(libc::RLIMIT_AS, &limit);
+    }
+}
+
 #[test]
 fn threads_do_not_change_a_bit_of_large_results() {
+    bound_memory();
     let mut report = Report::new(Check::Determinism);
     let (mut results, mut operands, mut neither) = (0, vec![], vec![]);
     for row in op_db::rows() {
