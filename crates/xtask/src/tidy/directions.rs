@@ -18,9 +18,11 @@ struct Crate {
     name: &'static str,
     folder: &'static str,
     layers: &'static [&'static [&'static str]],
+    /// Entries that modules of every layer may use.
+    everywhere: &'static [&'static str],
 }
 
-const CRATES: &[Crate] = &[CORE, AUTOGRAD];
+const CRATES: &[Crate] = &[CORE, OPS, AUTOGRAD];
 
 const CORE: Crate = Crate {
     name: "core",
@@ -36,6 +38,7 @@ const CORE: Crate = Crate {
         &["storage+storage_guards+strided_view+tensor_impl"],
         &["shared_memory"],
     ],
+    everywhere: &[],
 };
 
 const AUTOGRAD: Crate = Crate {
@@ -61,6 +64,208 @@ const AUTOGRAD: Crate = Crate {
         &["forward"],
         &["checkpoint", "function", "functional", "generated", "gradcheck", "profiler"],
     ],
+    everywhere: &[],
+};
+
+const OPS: Crate = Crate {
+    name: "ops",
+    folder: "crates/ops/src/",
+    layers: &[
+        &["append_list", "dispatch_types", "scratch"],
+        // The handle.
+        &["tensor"],
+        &["tensor/construct", "tensor/display/options", "tensor/foreign", "tensor/offsets", "tensor/spare"],
+        &["tensor/accessor", "tensor/arithmetic", "tensor/display/number", "tensor/elements"],
+        &["tensor/compare", "tensor/display/summary", "tensor/index"],
+        &["tensor/display"],
+        // The dispatcher. An operator keeps kernels that take lists, and each of them is told which operator is called.
+        &["dispatch/kernel", "dispatch/schema"],
+        &["dispatch/boxed", "dispatch/observed", "dispatch/registration"],
+        &["dispatch/boxed_kernel+dispatch/operator"],
+        &["dispatch"],
+        // Geometry. A plain call and a walk are methods of the iterator, in files of their own.
+        &["host_copies", "snapshot"],
+        &["structured"],
+        &[
+            "tensor_iterator/config",
+            "tensor_iterator/operand",
+            "tensor_iterator/reduction",
+            "tensor_iterator/types",
+        ],
+        &["tensor_iterator+tensor_iterator/plain+tensor_iterator/walk"],
+        &["tensor_iterator/build"],
+        // Loops.
+        &[
+            "loops/formulas",
+            "loops/generate",
+            "loops/reduce/accumulator",
+            "loops/reduce/cascade",
+            "loops/reduce/steps",
+            "loops/strided",
+        ],
+        &["loops/reduce/fold", "loops/rows"],
+        &["loops/reduce/any_fold", "loops/reduce/folds", "loops/streaming", "loops/turned"],
+        &["loops/ahead", "loops/reduce/few"],
+        &["loops/reduce/blocks", "loops/tiles"],
+        &["loops/copy", "loops/lines/drive", "loops/reduce/floats", "loops/reduce/source", "loops/select"],
+        &["loops/lines/row", "loops/lines/scan", "loops/reduce/columns", "loops/reduce/lines"],
+        &["loops/lines/softmax", "loops/reduce/targets"],
+        &["loops/reduce/arg", "loops/reduce/exponentials", "loops/reduce/moments"],
+        &["loops/reduce"],
+        &["loops/lines/norm", "loops/summed"],
+        &["loops/lines/channels", "loops/lines/norm_backward"],
+        &["loops/lines"],
+        &["loops"],
+        // Kernels. `linear` has `linear/layer` in it, each of which asks the other whether it takes a call.
+        &[
+            "native/accumulate",
+            "native/attention/weights",
+            "native/choice",
+            "native/convert",
+            "native/convolution/named",
+            "native/convolution/pairs",
+            "native/convolution/shape",
+            "native/convolution/winograd/piece",
+            "native/distances",
+            "native/dropout",
+            "native/each/bessel_coefficients",
+            "native/each/gamma",
+            "native/each/modified_bessel",
+            "native/each/normal",
+            "native/each/polynomial",
+            "native/formulas",
+            "native/grid",
+            "native/grid_sample/affine",
+            "native/integer",
+            "native/logical",
+            "native/loss/reduction",
+            "native/normalization/parts",
+            "native/places/ahead",
+            "native/pooling/unpool",
+            "native/pooling/windows",
+            "native/products",
+            "native/random",
+            "native/ranges",
+            "native/reduce/reduced",
+            "native/slices",
+            "native/sort/item",
+            "native/spatial",
+            "native/stored",
+            "native/strided",
+            "native/unary",
+            "native/upsample",
+            "native/view",
+            "native/view_copies",
+            "native/walk",
+        ],
+        &[
+            "native/activation",
+            "native/attention/blocks",
+            "native/binary",
+            "native/compare",
+            "native/convolution/split",
+            "native/convolution/weights",
+            "native/differences",
+            "native/each/bessel",
+            "native/each/incomplete_gamma",
+            "native/each/zeta",
+            "native/einsum",
+            "native/factory",
+            "native/grid_sample/taps",
+            "native/loss/formulas",
+            "native/loss/margin",
+            "native/matmul",
+            "native/matrix_norms",
+            "native/piecewise",
+            "native/places/named",
+            "native/pooling/planes",
+            "native/power",
+            "native/rearrange",
+            "native/reduce/extremes",
+            "native/reduce/moments",
+            "native/reduce/norms",
+            "native/sampling",
+            "native/sort/few",
+            "native/special",
+            "native/split",
+            "native/triangular",
+            "native/view_in_place",
+        ],
+        &[
+            "native/attention/tiled",
+            "native/convolution/padded",
+            "native/convolution/unfold",
+            "native/copy",
+            "native/division",
+            "native/each",
+            "native/linear",
+            "native/pooling/mean",
+            "native/pooling/spec",
+            "native/pooling/squares",
+            "native/reduce",
+            "native/ternary",
+        ],
+        &[
+            "native/attention",
+            "native/convolution/depthwise/source",
+            "native/convolution/direct/products",
+            "native/convolution/product",
+            "native/convolution/winograd/transforms",
+            "native/counts",
+            "native/grid_sample",
+            "native/histogram",
+            "native/join",
+            "native/loss/classes",
+            "native/normalization/batch",
+            "native/normalization/group",
+            "native/places/put",
+            "native/pooling/greatest",
+            "native/repeat",
+            "native/scan",
+            "native/sets",
+            "native/softmax",
+            "native/view_backward",
+        ],
+        &[
+            "native/convolution/depthwise/products",
+            "native/convolution/depthwise/rows",
+            "native/convolution/gradient",
+            "native/convolution/winograd",
+            "native/loss/fused_cross_entropy",
+            "native/normalization",
+            "native/places",
+            "native/pooling/guarded",
+        ],
+        &[
+            "native/convolution/depthwise",
+            "native/convolution/direct/outputs",
+            "native/embedding",
+            "native/embedding_bag",
+            "native/gather",
+            "native/loss/cross_entropy",
+            "native/pooling/adaptive",
+            "native/pooling/average",
+            "native/pooling/max",
+        ],
+        &[
+            "native/convolution/direct",
+            "native/index_dim",
+            "native/loss",
+            "native/mask",
+            "native/order_statistics",
+            "native/pooling",
+            "native/search",
+            "native/sort",
+        ],
+        &["native/convolution/ways", "native/index", "native/unique"],
+        &["native/convolution"],
+        &["native"],
+        &["generated"],
+        &["cpu_fallback", "registry"],
+    ],
+    // Operators as functions, which end in kernels only by way of the dispatcher: arithmetic on handles, composites and copies call
+    // them, as ATen's call `at::`.
+    everywhere: &["generated"],
 };
 
 const TABLE: &str = "crates/xtask/src/tidy/directions.rs";
@@ -74,7 +279,11 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 pub(super) fn describe() -> Vec<String> {
     let line = |layered: &Crate| {
         let layers: Vec<String> = layered.layers.iter().map(|layer| layer.join(", ")).collect();
-        format!("{}: {}", layered.name, layers.join(" <- "))
+        let everywhere = match layered.everywhere {
+            [] => String::new(),
+            entries => format!("; everywhere {}", entries.join(", ")),
+        };
+        format!("{}: {}{everywhere}", layered.name, layers.join(" <- "))
     };
     CRATES.iter().map(line).collect()
 }
@@ -95,16 +304,19 @@ impl Crate {
         found
     }
 
-    /// The layer of a module, and the entry that says so: the longest that covers it.
+    /// The layer of a module, and the entry that says so: that with the longest name that covers it.
     fn place(&self, module: &[String]) -> Option<(usize, &'static str)> {
-        let covers_one = |name: &str| {
+        let covers = |name: &&str| {
             let parts: Vec<&str> = name.split('/').collect();
             parts.len() <= module.len() && parts.iter().zip(module).all(|(part, own)| part == own)
         };
-        let covers = |entry: &str| entry.split('+').any(covers_one);
         let entries = self.layers.iter().enumerate();
         let entries = entries.flat_map(|(layer, entries)| entries.iter().map(move |entry| (layer, *entry)));
-        entries.filter(|(_, entry)| covers(entry)).max_by_key(|(_, entry)| entry.len())
+        let covering = |(layer, entry): (usize, &'static str)| {
+            let longest = entry.split('+').filter(covers).map(str::len).max()?;
+            Some((longest, (layer, entry)))
+        };
+        entries.filter_map(covering).max_by_key(|(longest, _)| *longest).map(|(_, place)| place)
     }
 
     fn arrows(
@@ -119,7 +331,7 @@ impl Crate {
             let Some(target) = modules.home(path) else { continue };
             let message = match self.place(&target) {
                 _ if target.is_empty() => format!("`{entry}` uses what `lib.rs` defines"),
-                Some((_, to)) if to == entry => continue,
+                Some((_, to)) if to == entry || self.everywhere.contains(&to) => continue,
                 Some((other, _)) if other < layer => continue,
                 Some((other, to)) => {
                     format!("`{entry}` of layer {layer} uses `{to}` of layer {other}, which is not below it")
@@ -133,7 +345,8 @@ impl Crate {
 
     fn unused_entries(&self, own: &BTreeMap<Vec<String>, &File>) -> Vec<Finding> {
         let names = |entry: &str| own.keys().any(|module| module.join("/") == entry);
-        let entries = self.layers.iter().flat_map(|layer| layer.iter()).flat_map(|entry| entry.split('+'));
+        let entries = self.layers.iter().copied().chain([self.everywhere]).flatten();
+        let entries = entries.flat_map(|entry| entry.split('+'));
         let unused = entries.filter(|entry| !names(entry));
         let finding = |entry: &str| Finding {
             path: TABLE.to_string(),
@@ -262,6 +475,7 @@ mod tests {
         name: "sample",
         folder: "s/",
         layers: &[&["low", "other"], &["mid/leaf"], &["mid"], &["top"]],
+        everywhere: &[],
     };
 
     /// What is found where `top` and `mid` are as given.
@@ -332,6 +546,31 @@ mod tests {
             ("s/top.rs", ""),
         ];
         assert_eq!(checked(&upside_down, &files), ["s/mid.rs:2"]);
+    }
+
+    #[test]
+    fn joined_entries_leave_out_modules_that_have_their_own() {
+        let joined = Crate { layers: &[&["low", "other"], &["mid/leaf"], &["mid+top"]], ..LAYERED };
+        let files = |leaf, top| {
+            let (low, other, mid) =
+                (("s/low.rs", ""), ("s/other.rs", ""), ("s/mid.rs", "use crate::top::T;"));
+            checked(&joined, &[low, other, mid, ("s/mid/leaf.rs", leaf), ("s/top.rs", top)])
+        };
+        assert_eq!(files("", "use crate::mid::M; pub struct T;"), Vec::<String>::new());
+        assert_eq!(files("use crate::top::T;", "pub struct T;"), ["s/mid/leaf.rs:1"]);
+    }
+
+    #[test]
+    fn what_is_used_everywhere_lies_in_its_layer() {
+        let lenient = Crate { everywhere: &["top"], ..LAYERED };
+        let files = |low, top| {
+            let (mid, leaf) = (("s/mid.rs", ""), ("s/mid/leaf.rs", ""));
+            checked(&lenient, &[("s/low.rs", low), ("s/other.rs", ""), mid, leaf, ("s/top.rs", top)])
+        };
+        assert_eq!(files("use crate::top::f;", "use crate::mid; pub fn f() {}"), Vec::<String>::new());
+        assert_eq!(files("use crate::mid;", ""), ["s/low.rs:1"]);
+        let missing = Crate { everywhere: &["gone"], ..LAYERED };
+        assert_eq!(checked(&missing, &[]).len(), 6);
     }
 
     #[test]
