@@ -662,9 +662,9 @@ impl TensorImpl {
         }
         let all = replacements.all.lock();
         let found = all.iter().find(|replacement| std::ptr::eq(&replacement.geometry, geometry));
+        let found = found.map(|replacement| std::ptr::from_ref::<Replacement>(replacement));
         // SAFETY: boxes of `all` live, unchanged, as long as `self`: TensorImpl (3).
-        let found = found.map(|replacement| unsafe { &*(&raw const **replacement) });
-        found.and_then(|replacement| replacement.storage.as_ref()).unwrap_or(&self.storage)
+        found.and_then(|found| unsafe { (*found).storage.as_ref() }).unwrap_or(&self.storage)
     }
 
     /// What it was made with.

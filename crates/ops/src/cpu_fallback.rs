@@ -106,12 +106,12 @@ fn ensure_one_device(name: &str, device: Device, arguments: &[Value]) -> Result<
 
 fn to_host(argument: &Argument<'_>, value: &Value, device: Device, copies: &mut HostCopies) -> Result<Value> {
     Ok(match value {
-        Value::Tensor(tensor) => Value::Tensor(copies.to_host(tensor)?),
+        Value::Tensor(tensor) => Value::Tensor(copies.on_host(tensor)?),
         Value::Tensors(list) => {
-            Value::Tensors(list.iter().map(|tensor| copies.to_host(tensor)).collect::<Result<_>>()?)
+            Value::Tensors(list.iter().map(|tensor| copies.on_host(tensor)).collect::<Result<_>>()?)
         }
         Value::OptionalTensors(list) => {
-            let to_host = |tensor: &Option<Tensor>| tensor.as_ref().map(|t| copies.to_host(t)).transpose();
+            let to_host = |tensor: &Option<Tensor>| tensor.as_ref().map(|t| copies.on_host(t)).transpose();
             Value::OptionalTensors(list.iter().map(to_host).collect::<Result<_>>()?)
         }
         Value::Device(_) => Value::Device(Device::CPU),
@@ -124,9 +124,9 @@ fn to_host(argument: &Argument<'_>, value: &Value, device: Device, copies: &mut 
 
 fn to_device(result: Value, device: Device, copies: &mut HostCopies) -> Result<Value> {
     Ok(match result {
-        Value::Tensor(tensor) => Value::Tensor(copies.to_device(&tensor, device)?),
+        Value::Tensor(tensor) => Value::Tensor(copies.on_device(&tensor, device)?),
         Value::Tensors(list) => {
-            Value::Tensors(list.iter().map(|tensor| copies.to_device(tensor, device)).collect::<Result<_>>()?)
+            Value::Tensors(list.iter().map(|tensor| copies.on_device(tensor, device)).collect::<Result<_>>()?)
         }
         other => other,
     })

@@ -18,7 +18,7 @@ struct Pair {
 
 impl HostCopies {
     /// A tensor of the host with the elements and the geometry of `tensor`; itself if it is there.
-    pub(crate) fn to_host(&mut self, tensor: &Tensor) -> Result<Tensor> {
+    pub(crate) fn on_host(&mut self, tensor: &Tensor) -> Result<Tensor> {
         if tensor.device().is_cpu() {
             return Ok(tensor.clone());
         }
@@ -57,7 +57,7 @@ impl HostCopies {
     }
 
     /// A result on `device`: a view of the argument whose copy it looks at, or a copy that others which share its storage share.
-    pub(crate) fn to_device(&mut self, tensor: &Tensor, device: Device) -> Result<Tensor> {
+    pub(crate) fn on_device(&mut self, tensor: &Tensor, device: Device) -> Result<Tensor> {
         if tensor.device() == device {
             return Ok(tensor.clone());
         }

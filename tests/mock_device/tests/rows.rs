@@ -45,12 +45,7 @@ fn arguments(sample: &[Arg], dtype: ScalarType, place: &dyn Fn(usize, Tensor) ->
 }
 
 fn tensors(arguments: &[Value]) -> Vec<&Tensor> {
-    let of = |value| match value {
-        &Value::Tensor(ref t) => vec![t],
-        Value::Tensors(list) => list.iter().collect(),
-        _ => vec![],
-    };
-    arguments.iter().flat_map(of).collect()
+    arguments.iter().flat_map(Value::tensors).collect()
 }
 
 /// A call, and its arguments after it.

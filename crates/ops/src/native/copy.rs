@@ -51,7 +51,7 @@ pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) ->
             .map_err(|error| error.context("copy_"));
     }
     let mut copies = HostCopies::default();
-    let (to, from) = (copies.to_host(self_)?, copies.to_host(src)?);
+    let (to, from) = (copies.on_host(self_)?, copies.on_host(src)?);
     ops::copy_(&to, &from, non_blocking)?;
     copies.write_back()
 }

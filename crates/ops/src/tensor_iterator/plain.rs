@@ -33,7 +33,6 @@ pub(crate) struct Plain<'a> {
 impl<'a> TensorIterator<'a> {
     /// Builds the call if it is plain; else changes nothing and answers `false`.
     #[inline]
-    #[expect(clippy::needless_range_loop, reason = "plain loops over two lists are unrolled reliably")]
     pub(super) fn build_plain<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
