@@ -102,12 +102,6 @@ impl StorageImpl {
         self.version.store(self.version().wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Makes the version a later one than another storage's. The caller holds the exclusive lock.
-    pub(crate) fn advance_version_past(&self, other: u32) {
-        let later = self.version().max(other).wrapping_add(1);
-        self.version.store(later, Ordering::Relaxed);
-    }
-
     /// Whether writing is refused.
     #[inline]
     pub fn is_read_only(&self) -> bool {

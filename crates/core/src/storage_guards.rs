@@ -380,15 +380,6 @@ impl<'a> Exclusive<'a> {
         hold(1);
         Ok(Exclusive { storage, here: PhantomData })
     }
-
-    /// Those of two storages, taken in the order of addresses.
-    ///
-    /// # Errors
-    /// As for [`acquire`](Self::acquire).
-    pub(crate) fn acquire_both(a: &'a StorageImpl, b: &'a StorageImpl) -> Result<[Self; 2]> {
-        let (first, second) = if a.address() < b.address() { (a, b) } else { (b, a) };
-        Ok([Self::acquire(first)?, Self::acquire(second)?])
-    }
 }
 
 impl Drop for Exclusive<'_> {

@@ -4,7 +4,7 @@ use crate::{Device, Geometry, ScalarType, Storage, TensorImpl};
 
 /// One snapshot of an operand, from which a call takes sizes, strides and offset throughout.
 ///
-/// Another thread may put other sizes in force at any moment (`resize_`, `t_`, `as_strided_`), or another storage, so that what is read in two looks need
+/// Another thread may put other sizes in force at any moment (`resize_`, `t_`, `as_strided_`), so that what is read in two looks need
 /// not belong together. A geometry lives as long as its tensor, and storages never shrink (`TensorImpl` (2) and (3)): what a
 /// snapshot says lies inside the storage for ever. Its elements are reached under guards only: [`Guarded::ptr`].
 ///
@@ -29,14 +29,13 @@ impl<'a> StridedView<'a> {
     /// Of a tensor as it is now.
     #[inline(always)]
     pub fn of(tensor: &'a TensorImpl) -> Self {
-        let (storage, geometry) = tensor.look();
-        StridedView { storage, geometry, dtype: tensor.dtype() }
+        StridedView { storage: tensor.storage(), geometry: tensor.geometry(), dtype: tensor.dtype() }
     }
 
     /// Of a tensor with a geometry that is, or was, its own: as it was when that was looked at.
     #[inline(always)]
     pub fn with_geometry(tensor: &'a TensorImpl, geometry: &'a Geometry) -> Self {
-        StridedView { storage: tensor.storage_of(geometry), geometry, dtype: tensor.dtype() }
+        StridedView { storage: tensor.storage(), geometry, dtype: tensor.dtype() }
     }
 
     /// The bytes it looks at.

@@ -6,10 +6,9 @@
 //!    [`MAX_DIMS`] dimensions at most.
 //! 2. Unless `numel` is 0, or the layout is not strided, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
 //!    grow but never shrink, so what was inside stays inside.
-//! 3. A geometry that was once in force lives, with its storage, as long as the `TensorImpl`: references to it stay good when an
-//!    in-place operator (`resize_`, `t_`) or [`set_data`](TensorImpl::set_data) puts another in its place, which happens under
-//!    the storage's exclusive lock.
-//! 4. The scalar type, layout and device never change.
+//! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
+//!    operator (`resize_`, `t_`) puts another in its place, which happens under the storage's exclusive lock.
+//! 4. The scalar type, layout, device and storage never change.
 #![expect(unsafe_code, reason = "geometries are replaced behind shared references")]
 
 use crate::dispatch_key::creation_keys;
@@ -208,26 +207,12 @@ fn contiguous_nbytes(numel: i64, dtype: ScalarType) -> Result<usize> {
     }
 }
 
-/// What was put in force after the first geometry.
+/// The geometries put in force after the first.
 struct Replacements {
-    current: AtomicPtr<Replacement>,
+    current: AtomicPtr<Geometry>,
     // Boxed so that each keeps its address while the list grows.
     #[expect(clippy::vec_box, reason = "references into the list must survive its growth: TensorImpl (3)")]
-    all: Mutex<Vec<Box<Replacement>>>,
-}
-
-/// A geometry, and the storage that it lies in where that is another than the first.
-struct Replacement {
-    geometry: Geometry,
-    storage: Option<Storage>,
-}
-
-impl Replacements {
-    #[inline]
-    fn current(&self) -> &Replacement {
-        // SAFETY: `current` points into a box that `all` keeps until `self` is dropped: TensorImpl (3).
-        unsafe { &*self.current.load(Ordering::Acquire) }
-    }
+    all: Mutex<Vec<Box<Geometry>>>,
 }
 
 /// What a `Tensor` points at. PyTorch's `TensorImpl`.
@@ -339,20 +324,19 @@ impl TensorImpl {
     ) -> Result<IntrusivePtr<TensorImpl>> {
         if sizes.len() > INLINE_DIMS {
             let geometry = Geometry::strided(sizes, strides, storage_offset)?;
-            return Self::new(self.storage().clone(), geometry, self.dtype);
+            return Self::new(self.storage.clone(), geometry, self.dtype);
         }
-        let storage = self.storage();
         let numel = Geometry::check(sizes, strides, storage_offset)?;
         let needed = bytes_to(shape::extent(sizes, strides)?, storage_offset, self.dtype)?;
         ensure!(
-            needed <= storage.nbytes(),
+            needed <= self.storage.nbytes(),
             InvalidArgument,
             "expected a storage of at least {needed} bytes for sizes {sizes:?}, strides {strides:?} and offset \
              {storage_offset} but got {}",
-            storage.nbytes()
+            self.storage.nbytes()
         );
         let geometry = |place: &mut Geometry| place.set(sizes, strides, storage_offset, numel);
-        Ok(Self::build(storage.clone(), self.device, geometry, self.dtype, false))
+        Ok(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
     /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many, and few enough to be kept
@@ -362,10 +346,8 @@ impl TensorImpl {
         if sizes.len() > INLINE_DIMS {
             return None;
         }
-        let (storage, storage_offset, numel) = match self.look() {
-            (storage, Geometry { contiguous: true, storage_offset, numel, .. }) => {
-                (storage, *storage_offset, *numel)
-            }
+        let (storage_offset, numel) = match self.geometry() {
+            Geometry { contiguous: true, storage_offset, numel, .. } => (*storage_offset, *numel),
             _ => return None,
         };
         let wanted = sizes.iter().try_fold(
@@ -378,32 +360,36 @@ impl TensorImpl {
             return None;
         }
         let geometry = |place: &mut Geometry| place.set_contiguous(sizes, storage_offset, numel);
-        Some(Self::build(storage.clone(), self.device, geometry, self.dtype, false))
+        Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
     /// Another description of the same elements, to which nothing is attached.
     #[inline]
     pub fn shallow_copy(&self) -> IntrusivePtr<TensorImpl> {
-        let (storage, geometry) = self.look();
-        Self::build(storage.clone(), self.device, |place| place.copy_from(geometry), self.dtype, false)
+        Self::build(
+            self.storage.clone(),
+            self.device,
+            |place| place.copy_from(self.geometry()),
+            self.dtype,
+            false,
+        )
     }
 
     /// The same elements with dimensions `a` and `b`, which exist, in each other's place.
     #[inline]
     pub fn transposed(&self, a: usize, b: usize) -> IntrusivePtr<TensorImpl> {
-        let (storage, own) = self.look();
         let geometry = |place: &mut Geometry| {
-            place.copy_from(own);
+            place.copy_from(self.geometry());
             place.sizes_and_strides.swap(a, b);
             place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
         };
-        Self::build(storage.clone(), self.device, geometry, self.dtype, false)
+        Self::build(self.storage.clone(), self.device, geometry, self.dtype, false)
     }
 
     /// `count` indices of dimension `dim`, every `step`-th from `start` on; `None` unless all of them exist. Made in its place.
     #[inline]
     pub fn sliced(&self, dim: usize, start: i64, count: i64, step: i64) -> Option<IntrusivePtr<TensorImpl>> {
-        let (storage, g) = self.look();
+        let g = self.geometry();
         let (size, stride) = (*g.sizes().get(dim)?, *g.strides().get(dim)?);
         let last = if count == 0 { 0 } else { (count - 1).checked_mul(step)?.checked_add(start)? + 1 };
         if start < 0 || start > size || count < 0 || step < 1 || last > size {
@@ -417,7 +403,7 @@ impl TensorImpl {
             place.numel = if size == 0 { 0 } else { g.numel / size * count };
             place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
         };
-        Some(Self::build(storage.clone(), self.device, geometry, self.dtype, false))
+        Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
     /// A tensor in memory of its own, without values.
@@ -525,7 +511,8 @@ impl TensorImpl {
     pub fn geometry(&self) -> &Geometry {
         match self.replacements.get() {
             None => &self.geometry,
-            Some(replacements) => &replacements.current().geometry,
+            // SAFETY: `current` points into a box that `all` keeps until `self` is dropped: TensorImpl (3).
+            Some(replacements) => unsafe { &*replacements.current.load(Ordering::Acquire) },
         }
     }
 
@@ -536,135 +523,32 @@ impl TensorImpl {
     /// - `InvalidArgument` where it reaches past the storage.
     /// - `Busy` if an accessor of this thread is in the way, or if this thread holds guards and has waited in vain.
     pub fn set_geometry(&self, geometry: Geometry) -> Result<()> {
-        let _exclusive = self.lock_exclusively()?;
+        let _exclusive = Exclusive::acquire(&self.storage)?;
         ensure!(
-            geometry.nbytes(self.dtype)? <= self.storage().nbytes(),
+            geometry.nbytes(self.dtype)? <= self.storage.nbytes(),
             InvalidArgument,
             "expected a storage large enough for sizes {:?} but it has {} bytes",
             geometry.sizes(),
-            self.storage().nbytes()
+            self.storage.nbytes()
         );
-        if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
-            self.storage().advance_version();
-        }
-        let storage = self.replacements.get().and_then(|replacements| replacements.current().storage.clone());
-        self.put_in_force(Replacement { geometry, storage });
-        Ok(())
-    }
-
-    /// Has every handle of this tensor look at the elements of `other`, whose storage it shares from now on. Those who look at the
-    /// storage of before, views of this tensor among them, keep it. Whoever saved this tensor hears of it by the version of
-    /// the storage.
-    ///
-    /// # Errors
-    /// - `InvalidArgument` where `other` has another type, device or layout.
-    /// - `Busy` if an accessor of this thread is in the way, or if this thread holds guards and has waited in vain.
-    ///
-    /// ```
-    /// use flambeau_core::{Device, ScalarType, Storage, TensorImpl};
-    /// let flat = TensorImpl::empty_contiguous(&[6], ScalarType::F32, Device::CPU)?;
-    /// let weight = TensorImpl::empty_contiguous(&[2], ScalarType::F32, Device::CPU)?;
-    /// weight.set_data(&*flat.alias(&[2], &[1], 4)?)?;
-    /// assert!(Storage::ptr_eq(weight.storage(), flat.storage()) && weight.geometry().storage_offset() == 4);
-    /// # Ok::<(), flambeau_core::Error>(())
-    /// ```
-    pub fn set_data(&self, other: &TensorImpl) -> Result<()> {
-        ensure!(
-            (self.dtype, self.device, self.layout) == (other.dtype, other.device, other.layout),
-            InvalidArgument,
-            "expected data of {} on {} but got {} on {}",
-            self.dtype,
-            self.device,
-            other.dtype,
-            other.device
-        );
-        let (storage, geometry) = other.look();
-        loop {
-            let before = self.storage();
-            if Storage::ptr_eq(before, storage) {
-                return self.set_geometry(geometry.clone());
-            }
-            let _exclusive = Exclusive::acquire_both(before, storage)?;
-            if !Storage::ptr_eq(before, self.storage()) {
-                continue;
-            }
-            if self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
-                storage.advance_version_past(before.version());
-            }
-            let storage = (!Storage::ptr_eq(&self.storage, storage)).then(|| storage.clone());
-            self.put_in_force(Replacement { geometry: geometry.clone(), storage });
-            return Ok(());
-        }
-    }
-
-    /// The exclusive lock of the storage in force, which stays so while it is held.
-    fn lock_exclusively(&self) -> Result<Exclusive<'_>> {
-        loop {
-            let storage = self.storage();
-            let exclusive = Exclusive::acquire(storage)?;
-            if Storage::ptr_eq(storage, self.storage()) {
-                return Ok(exclusive);
-            }
-        }
-    }
-
-    /// The caller holds the exclusive lock of the storage in force.
-    fn put_in_force(&self, wanted: Replacement) {
         let replacements = self.replacements.get_or_init(|| {
-            let first = Box::new(Replacement { geometry: self.geometry.clone(), storage: None });
+            let first = Box::new(self.geometry.clone());
             let current = AtomicPtr::new((&raw const *first).cast_mut());
             Box::new(Replacements { current, all: Mutex::new(vec![first]) })
         });
-        let is_wanted = |old: &Replacement| {
-            let same_storage = match (&old.storage, &wanted.storage) {
-                (Some(old), Some(wanted)) => Storage::ptr_eq(old, wanted),
-                (old, wanted) => old.is_none() && wanted.is_none(),
-            };
-            same_storage && old.geometry == wanted.geometry
-        };
         let mut all = replacements.all.lock();
-        let place = match all.iter().position(|old| is_wanted(old)) {
+        if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
+            self.storage.advance_version();
+        }
+        let place = match all.iter().position(|old| **old == geometry) {
             Some(place) => place,
             None => {
-                all.push(Box::new(wanted));
+                all.push(Box::new(geometry));
                 all.len() - 1
             }
         };
         replacements.current.store((&raw const *all[place]).cast_mut(), Ordering::Release);
-    }
-
-    /// Storage and geometry in force now, which belong together.
-    #[inline]
-    pub fn look(&self) -> (&Storage, &Geometry) {
-        match self.replacements.get() {
-            None => (&self.storage, &self.geometry),
-            Some(replacements) => {
-                let current = replacements.current();
-                (current.storage.as_ref().unwrap_or(&self.storage), &current.geometry)
-            }
-        }
-    }
-
-    /// The storage that a geometry lies in which is, or was, this tensor's own: a reference that [`geometry`](Self::geometry) or
-    /// [`look`](Self::look) gave.
-    #[inline(always)]
-    pub fn storage_of(&self, geometry: &Geometry) -> &Storage {
-        match self.replacements.get() {
-            None => &self.storage,
-            Some(replacements) => self.replaced_storage_of(replacements, geometry),
-        }
-    }
-
-    #[cold]
-    fn replaced_storage_of(&self, replacements: &Replacements, geometry: &Geometry) -> &Storage {
-        if std::ptr::eq(geometry, &self.geometry) {
-            return &self.storage;
-        }
-        let all = replacements.all.lock();
-        let found = all.iter().find(|replacement| std::ptr::eq(&replacement.geometry, geometry));
-        let found = found.map(|replacement| std::ptr::from_ref::<Replacement>(replacement));
-        // SAFETY: boxes of `all` live, unchanged, as long as `self`: TensorImpl (3).
-        found.and_then(|found| unsafe { (*found).storage.as_ref() }).unwrap_or(&self.storage)
+        Ok(())
     }
 
     /// What it was made with.
@@ -682,10 +566,7 @@ impl TensorImpl {
     /// The bytes it looks at.
     #[inline]
     pub fn storage(&self) -> &Storage {
-        match self.replacements.get() {
-            None => &self.storage,
-            Some(replacements) => replacements.current().storage.as_ref().unwrap_or(&self.storage),
-        }
+        &self.storage
     }
 
     /// The type of its elements.

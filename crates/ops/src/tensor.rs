@@ -202,27 +202,7 @@ impl Tensor {
     /// ([`Guarded::ptr`](flambeau_core::Guarded::ptr)), of the geometry that they have looked at.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
-        let view = self.strided_view();
-        view.storage().data_ptr().wrapping_add(view.byte_offset())
-    }
-
-    /// Has every handle of this tensor look at the elements of `other`, which it shares from now on; history, gradient and hooks stay.
-    /// PyTorch's `x.data = other`. Views of this tensor keep the elements that they had, and so do graphs that saved an alias;
-    /// those that saved the tensor itself refuse to run.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for another type, device or layout, `Busy` where an accessor of this thread is in the way.
-    ///
-    /// ```
-    /// use flambeau_ops::Tensor;
-    /// let (weight, flat) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 4.0, 5.0, 6.0]));
-    /// weight.set_data(&flat.slice(0, Some(2), Some(4), 1)?)?;
-    /// flat.add_(&flat)?;
-    /// assert_eq!(weight.to_vec::<f32>()?, [10.0, 12.0]);
-    /// # Ok::<(), flambeau_ops::Error>(())
-    /// ```
-    pub fn set_data(&self, other: &Tensor) -> Result<()> {
-        self.0.set_data(&other.0).map_err(|e| e.context("set_data"))
+        self.storage().data_ptr().wrapping_add(self.storage_offset() as usize * self.dtype().size())
     }
 
     /// How often elements of its storage were written in place. PyTorch's `_version`.

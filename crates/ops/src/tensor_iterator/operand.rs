@@ -149,10 +149,7 @@ impl<'a> Operand<'a> {
 
     #[inline]
     pub(super) fn storage(&self, name: &str) -> Result<&Storage> {
-        match (self.tensor(), self.geometry()) {
-            (Some(tensor), Some(geometry)) => Ok(tensor.impl_().storage_of(geometry)),
-            _ => Err(not_built(name)),
-        }
+        self.tensor().map(Tensor::storage).ok_or_else(|| not_built(name))
     }
 
     /// The address of its first element; null where there is no tensor.

@@ -338,7 +338,7 @@ impl<'a> Plain<'a> {
         let mut from = [std::ptr::null(); N];
         for (i, place) in from.iter_mut().enumerate() {
             let offset = self.geometries[i].storage_offset() as usize * size;
-            *place = guarded.ptr_at(self.storage_of_input(i), offset).cast_const();
+            *place = guarded.ptr_at(self.inputs[i].storage(), offset).cast_const();
         }
         (self.written(guarded), from)
     }
@@ -383,29 +383,6 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The storage of an input when the call began.
-    #[inline(always)]
-    fn storage(&self, i: usize) -> &Storage {
-        match &self.owned {
-            Some(number) if self.number == Some(i) => number.storage(),
-            _ => self.storage_of_input(i),
-        }
-    }
-
-    /// The same of the tensor that the call came with.
-    #[inline(always)]
-    fn storage_of_input(&self, i: usize) -> &Storage {
-        self.inputs[i].impl_().storage_of(self.geometries[i])
-    }
-
-    #[inline]
-    fn written_storage(&self) -> &Storage {
-        match &self.output {
-            Handle::Borrowed(t, geometry) => t.impl_().storage_of(geometry),
-            _ => self.output().storage(),
-        }
-    }
-
     /// Calls `body` under the guards of the result and of `N` inputs, those that [`pointers`](Self::pointers) gives.
     #[inline]
     pub(crate) fn with_guards<R, const N: usize>(
@@ -413,12 +390,12 @@ impl<'a> Plain<'a> {
         name: &str,
         body: impl for<'g> FnOnce(Guarded<'g>) -> R,
     ) -> Result<R> {
-        let mut reads: [_; N] = std::array::from_fn(|i| (self.storage(i), Access::Read));
+        let mut reads: [_; N] = std::array::from_fn(|i| (self.input(i).storage(), Access::Read));
         let all;
         let wanted = match &self.output {
             Handle::Owned(_) => &reads[..],
             _ => {
-                let out = (self.written_storage(), Access::Write);
+                let out = (self.output().storage(), Access::Write);
                 match reads.first_mut() {
                     // The first input of an operator in place is its output.
                     Some(first) if Storage::ptr_eq(first.0, out.0) => {

@@ -2,6 +2,9 @@
 
 use super::{PyTensor, without_history};
 use crate::errors::raise;
+use flambeau_autograd::Autograd;
+use flambeau_core::{Geometry, IntrusivePtr, Storage, shape};
+use flambeau_ops::{Tensor, ops};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -13,19 +16,59 @@ impl PyTensor {
         super::wrap(py, without_history(self.tensor())?)
     }
 
-    /// The tensor shares the elements of the new data from now on; views of it keep those that they had.
+    /// A tensor keeps its storage for life. So another view of that storage is taken as it is, and other elements are moved into it,
+    /// where nobody else looks at either storage and could see the difference.
     #[setter(data)]
     fn set_data(&self, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         let (this, data) = (self.tensor(), data.get().tensor());
         if this.dtype() != data.dtype() || this.device() != data.device() {
-            return Err(PyRuntimeError::new_err(format!(
+            return refuse(format!(
                 "attempted to set `data` to {} on {}, but the tensor has {} on {}: its type and device never change",
                 data.dtype(),
                 data.device(),
                 this.dtype(),
                 this.device()
-            )));
+            ));
         }
-        this.set_data(data).map_err(raise)
+        if Storage::ptr_eq(this.storage(), data.storage()) {
+            return this.impl_().set_geometry(data.geometry().clone()).map_err(raise);
+        }
+        for (which, tensor) in [("the tensor", this), ("the new data", data)] {
+            if is_shared(tensor) {
+                return refuse(format!(
+                    "cannot set `data`: {which} shares its memory with another tensor, which would go on or begin to share. \
+                     Use `x.data.copy_(y)` under `no_grad` to write the values"
+                ));
+            }
+        }
+        moved(this, data).map_err(raise)
     }
+}
+
+/// Whether another tensor looks at the same elements; the base of a view that nobody else holds does not count.
+fn is_shared(tensor: &Tensor) -> bool {
+    // Here and in the view.
+    let alone = |base: Tensor| IntrusivePtr::strong_count(base.impl_()) == 2;
+    tensor.storage().use_count() > 1 + usize::from(tensor.base().is_some_and(alone))
+}
+
+fn refuse(message: String) -> PyResult<()> {
+    Err(PyRuntimeError::new_err(message))
+}
+
+/// Copies elements into the storage of `this`, in the order that they have.
+fn moved(this: &Tensor, data: &Tensor) -> flambeau_core::Result<()> {
+    let (sizes, strides) = (data.sizes(), data.strides());
+    let geometry = match shape::has_internal_overlap(sizes, strides) {
+        true => Geometry::contiguous(sizes)?,
+        false => Geometry::strided(sizes, strides, 0)?,
+    };
+    let nbytes = geometry.nbytes(this.dtype())?;
+    if nbytes > this.storage().nbytes() {
+        this.storage().grow(nbytes)?;
+    }
+    this.impl_().set_geometry(geometry)?;
+    let plain =
+        |t: &Tensor| t.impl_().alias(t.sizes(), t.strides(), t.storage_offset()).map(Tensor::from_impl);
+    ops::copy_(&plain(this)?, &plain(data)?, false)
 }
