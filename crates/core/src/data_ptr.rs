@@ -34,7 +34,7 @@ pub trait Allocator: Send + Sync {
     /// `OutOfMemory` if there are not that many.
     fn allocate(&self, bytes: usize) -> Result<DataPtr>;
 
-    /// The same on the `index`-th device of its kind, which exists.
+    /// The same on the `index`-th device of its kind, which exists and is current meanwhile.
     ///
     /// # Errors
     /// As for [`allocate`](Self::allocate).

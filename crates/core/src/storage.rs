@@ -306,9 +306,37 @@ impl Storage {
     /// # Ok::<(), flambeau_core::Error>(())
     /// ```
     pub fn copy_range(from: (&Storage, usize), to: (&Storage, usize), nbytes: usize) -> Result<()> {
+        Self::copy_unless_written(from, to, nbytes, None)
+    }
+
+    /// The same for bytes that were computed from those of `to` when it had `version`.
+    ///
+    /// # Errors
+    /// As for [`copy_range`](Self::copy_range), and `Busy` where others have written to it since.
+    pub fn write_back(
+        from: (&Storage, usize),
+        to: (&Storage, usize),
+        nbytes: usize,
+        version: u32,
+    ) -> Result<()> {
+        Self::copy_unless_written(from, to, nbytes, Some(version))
+    }
+
+    fn copy_unless_written(
+        from: (&Storage, usize),
+        to: (&Storage, usize),
+        nbytes: usize,
+        version: Option<u32>,
+    ) -> Result<()> {
         ensure!(!Self::ptr_eq(from.0, to.0), InvalidArgument, "expected two storages but got one");
         let wanted = [(from.0, Access::Read), (to.0, Access::Write)];
         let _guards = DeviceGuards::acquire(&wanted)?;
+        // The guard counts as a write itself.
+        ensure!(
+            version.is_none_or(|version| to.0.version() == version.wrapping_add(1)),
+            Busy,
+            "expected a storage that nobody writes to meanwhile but another thread has"
+        );
         for (storage, start) in [from, to] {
             ensure!(
                 start.checked_add(nbytes).is_some_and(|end| end <= storage.nbytes()),
@@ -453,7 +481,10 @@ impl Storage {
 fn allocate(allocator: &dyn Allocator, device: Device, nbytes: usize) -> Result<DataPtr> {
     match device.index() {
         None => allocator.allocate(nbytes),
-        Some(index) => allocator.allocate_on(index, nbytes),
+        Some(index) => {
+            let _current = DeviceGuard::new(device)?;
+            allocator.allocate_on(index, nbytes)
+        }
     }
 }
 

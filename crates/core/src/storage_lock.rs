@@ -123,8 +123,8 @@ impl StorageLock {
 
     #[cold]
     fn wait<const BARRED: u32>(&self, access: Access, deadline: Option<Instant>) -> bool {
-        let wait = || self.spin::<BARRED>(access) || self.sleep::<BARRED>(access, deadline);
-        self.bias.revoke() && blocking::waiting(wait) == Some(true)
+        let sleep = || self.sleep::<BARRED>(access, deadline);
+        self.bias.revoke() && (self.spin::<BARRED>(access) || blocking::waiting(sleep) == Some(true))
     }
 
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.

@@ -91,15 +91,17 @@ fn device_of(call: &Call<'_>) -> Result<Device> {
 
 /// Tensors of the host go along where they have no dimensions or are indices.
 fn ensure_one_device(name: &str, device: Device, arguments: &[Value]) -> Result<()> {
-    let operands = arguments.iter().filter(|value| !matches!(value, Value::OptionalTensors(_)));
-    for tensor in operands.flat_map(Value::tensors) {
-        let joins = tensor.device().is_cpu() && tensor.dim() == 0;
-        ensure!(
-            tensor.device() == device || joins,
-            Device,
-            "{name}: expected all tensors on {device} but got one on {}",
-            tensor.device()
-        );
+    for value in arguments {
+        let are_indices = matches!(value, Value::OptionalTensors(_));
+        for tensor in value.tensors() {
+            let joins = tensor.device().is_cpu() && (tensor.dim() == 0 || are_indices);
+            ensure!(
+                tensor.device() == device || joins,
+                Device,
+                "{name}: expected all tensors on {device} but got one on {}",
+                tensor.device()
+            );
+        }
     }
     Ok(())
 }
@@ -115,7 +117,7 @@ fn to_host(argument: &Argument<'_>, value: &Value, device: Device, copies: &mut 
             Value::OptionalTensors(list.iter().map(to_host).collect::<Result<_>>()?)
         }
         Value::Device(_) => Value::Device(Device::CPU),
-        Value::None if argument.ty.starts_with("Generator") => {
+        Value::None if argument.base.starts_with("Generator") => {
             Value::Generator(Generator::default_of(device)?.clone())
         }
         other => other.clone(),

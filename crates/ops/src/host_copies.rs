@@ -12,8 +12,8 @@ pub(crate) struct HostCopies {
 struct Pair {
     there: Storage,
     here: Storage,
-    /// That of the copy when it was made.
-    version: u32,
+    /// Those of both when the copy was made.
+    versions: [u32; 2],
 }
 
 impl HostCopies {
@@ -26,33 +26,40 @@ impl HostCopies {
         let here = match found {
             Some(pair) => pair.here.clone(),
             None => {
-                let (there, here) = (tensor.storage().clone(), tensor.storage().copied_to(Device::CPU)?);
-                self.pairs.push(Pair { there, here: here.clone(), version: here.version() });
+                let (there, version) = (tensor.storage().clone(), tensor.storage().version());
+                let here = there.copied_to(Device::CPU)?;
+                let versions = [version, here.version()];
+                self.pairs.push(Pair { there, here: here.clone(), versions });
                 here
             }
         };
         on_storage(here, tensor)
     }
 
-    /// Brings back what was written to the copies, as their versions tell. Counts as one write.
+    /// Brings back what was written to the copies, as their versions tell. Counts as one write, or two where the storage grows.
+    ///
+    /// # Errors
+    /// `Busy` where another thread has written to the same storage since it was copied: one of both writes would be lost.
     pub(crate) fn write_back(&self) -> Result<()> {
-        for Pair { there, here, version } in &self.pairs {
-            if here.version() == *version {
+        for Pair { there, here, versions } in &self.pairs {
+            if here.version() == versions[1] {
                 continue;
             }
+            let mut version = versions[0];
             if here.nbytes() > there.nbytes() {
                 there.grow(here.nbytes())?;
+                version = version.wrapping_add(1);
             }
-            Storage::copy_range((here, 0), (there, 0), here.nbytes())?;
+            Storage::write_back((here, 0), (there, 0), here.nbytes(), version)?;
         }
         Ok(())
     }
 
     /// Gives a tensor the geometry that its copy was given; after [`write_back`](Self::write_back), which makes room.
     pub(crate) fn reshape_back(here: &Tensor, there: &Tensor) -> Result<()> {
-        match here.geometry() == there.geometry() {
-            true => Ok(()),
-            false => there.impl_().set_geometry(here.geometry().clone()),
+        match here.impl_().was_resized() {
+            true => there.impl_().set_geometry(here.geometry().clone()),
+            false => Ok(()),
         }
     }
 
@@ -66,8 +73,8 @@ impl HostCopies {
             Some(pair) => pair.there.clone(),
             None => {
                 let (here, there) = (tensor.storage().clone(), tensor.storage().copied_to(device)?);
-                let version = here.version();
-                self.pairs.push(Pair { there: there.clone(), here, version });
+                let versions = [there.version(), here.version()];
+                self.pairs.push(Pair { there: there.clone(), here, versions });
                 there
             }
         };

@@ -78,7 +78,8 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
         }
         _ => {}
     }
-    match DEFINED.iter().find(|operator| operator.name() == name) {
+    // Of two threads that come with one name the first has it.
+    match DEFINED.iter().filter(|operator| operator.name == name).last() {
         Some(operator) => Ok(*operator),
         None => bail!(InvalidArgument, "expected the name of an operator but got {name:?}"),
     }
@@ -129,9 +130,7 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
         is_observed: AtomicBool::new(false),
     }));
     DEFINED.push(operator);
-    // Of two threads that come with one name the first has it.
-    let first = DEFINED.iter().filter(|other| other.name == operator.name).last();
-    let is_first = first.is_some_and(|first| std::ptr::eq(*first, operator));
+    let is_first = find(operator.name).is_ok_and(|first| std::ptr::addr_eq(first, operator));
     ensure!(is_first, InvalidArgument, "define: there is an operator {} already", operator.name);
     Ok(operator)
 }
@@ -156,8 +155,12 @@ impl DefinedOperator {
             if let Some(kernel) = self.given(key).or(composite) {
                 return Ok((key, kernel));
             }
-            // Below, a history would be lost in silence, and elements be read that are not there.
-            let loses = key.is_backend() || key.is_layout() || key == DispatchKey::Autograd;
+            // Below, a history or a tangent would be lost in silence, or elements be read that are not there.
+            let has_derivative = || self.given(DispatchKey::Autograd).is_some();
+            let loses = key.is_backend()
+                || key.is_layout()
+                || key == DispatchKey::Autograd
+                || (key == DispatchKey::ForwardGrad && has_derivative());
             ensure!(!loses, NotImplemented, "{}: there is no kernel for {key}", self.name);
             keys = keys.without(key.into());
         }

@@ -202,7 +202,8 @@ impl Tensor {
     /// ([`Guarded::ptr`](flambeau_core::Guarded::ptr)), of the geometry that they have looked at.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
-        self.storage().data_ptr().wrapping_add(self.storage_offset() as usize * self.dtype().size())
+        let view = self.strided_view();
+        view.storage().data_ptr().wrapping_add(view.byte_offset())
     }
 
     /// How often elements of its storage were written in place. PyTorch's `_version`.

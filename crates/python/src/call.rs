@@ -5,7 +5,6 @@
 use crate::arguments::{Arguments, Given, Signature, dispatch};
 use crate::cycles;
 use crate::errors::raise;
-use crate::foreign::has_lock;
 use crate::objects;
 use crate::return_types::Names;
 use crate::tensor::{PyTensor, wrap};
@@ -18,6 +17,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyTuple};
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{mem, ptr, slice, thread};
@@ -98,6 +98,7 @@ pub(crate) unsafe fn enter(
         (positional, named, names, reference::<PyAny>(&receiver))
     };
     let given = Given { py, receiver, positional, named, names };
+    let _lock = Lock::says(true);
     guarded(py, || dispatch(signature, &given))
 }
 
@@ -280,16 +281,44 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R>
 #[inline]
 pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     let stay = Stay;
-    let result = py.detach(|| caught(work));
+    let result = py.detach(|| {
+        let _lock = Lock::says(false);
+        caught(work)
+    });
     mem::forget(stay);
     result
+}
+
+thread_local! {
+    /// Whether this thread is in a call from the interpreter with its lock. The interpreter itself cannot be asked: it says yes on
+    /// every thread once there was a second interpreter.
+    static HAS_LOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether this thread has the interpreter's lock, until it is dropped.
+struct Lock {
+    before: bool,
+}
+
+impl Lock {
+    #[inline]
+    fn says(now: bool) -> Self {
+        Lock { before: HAS_LOCK.with(|has_lock| has_lock.replace(now)) }
+    }
+}
+
+impl Drop for Lock {
+    #[inline]
+    fn drop(&mut self) {
+        HAS_LOCK.with(|has_lock| has_lock.set(self.before));
+    }
 }
 
 /// Has every wait for elements that another thread holds give up the interpreter's lock: that thread may want it before it lets
 /// go of them.
 pub(crate) fn release_lock_while_waiting() {
     blocking::set_while_waiting(|wait| {
-        if !has_lock() {
+        if !HAS_LOCK.with(Cell::get) {
             return wait();
         }
         // SAFETY: the lock is held.

@@ -7,7 +7,7 @@
 
 use crate::call::{call, call_named};
 use crate::errors::raise;
-use crate::foreign::{Foreign, pinned, release, returned};
+use crate::foreign::{Foreign, pinned, release, returned, unchanging};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{DimVec, Geometry, ScalarType, shape};
@@ -172,6 +172,7 @@ unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
 }
 
 fn export<M: Managed>(py: Python<'_>, tensor: Tensor, flags: u64) -> PyResult<Object<'_>> {
+    let tensor = unchanging(&tensor);
     let described = described(&tensor)?;
     // A dimension of one element has no stride to speak of; readers that look for contiguity expect 1 there.
     let stride = |(size, stride): (&i64, &i64)| if *size < 2 { 1 } else { *stride };

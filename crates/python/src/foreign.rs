@@ -111,25 +111,19 @@ unsafe extern "C" {
     fn PyGILState_Check() -> c_int;
 }
 
-/// Whether this thread has the interpreter's lock.
-pub(crate) fn has_lock() -> bool {
-    // SAFETY: may be asked on any thread, at any time.
-    unsafe { PyGILState_Check() == 1 }
-}
-
 /// Calls what frees memory of another library, on whichever thread: if that has the interpreter's lock, so that objects go at
 /// once, and in a state without an exception, which the caller may be in the middle of raising.
 ///
 /// After the end of the interpreter nothing of its is freed.
 pub(crate) fn release(free: impl FnOnce()) {
-    // SAFETY: as in `has_lock`.
-    let is_there = unsafe { ffi::Py_IsInitialized() != 0 };
+    // SAFETY: may be asked on any thread, at any time.
+    let (is_there, has_lock) = unsafe { (ffi::Py_IsInitialized() != 0, PyGILState_Check() == 1) };
     if !is_there {
         return mem::forget(free);
     }
     let mut free = Some(free);
     let mut run = || free.take().map(|free| free());
-    let attached = has_lock().then(|| {
+    let attached = has_lock.then(|| {
         Python::try_attach(|py| {
             let raised = PyErr::take(py);
             run();
@@ -156,6 +150,12 @@ pub(crate) fn returned(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tenso
     let offset = offset.is_multiple_of(size).then_some((offset / size) as i64)?;
     let geometry = Geometry::strided(foreign.sizes, foreign.strides, offset).ok()?;
     TensorImpl::new(storage.clone(), geometry, foreign.dtype).ok().map(Tensor::from_impl)
+}
+
+/// The same elements with sizes and strides that nobody changes: while a thread waits for a storage, another may give a tensor that it
+/// knows other ones.
+pub(crate) fn unchanging(tensor: &Tensor) -> Tensor {
+    Tensor::from_impl(tensor.impl_().shallow_copy())
 }
 
 /// A tensor's elements, to be shown to another library: from now on they stay where they are.

@@ -9,7 +9,7 @@
 
 use crate::call::call;
 use crate::errors::raise;
-use crate::foreign::{Foreign, let_go, pinned, returned};
+use crate::foreign::{Foreign, let_go, pinned, returned, unchanging};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, DimVec, ScalarType};
@@ -278,7 +278,7 @@ impl PyTensor {
         static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asarray =
             ASARRAY.get_or_try_init(py, || PyResult::Ok(py.import("numpy")?.getattr("asarray")?.unbind()))?;
-        call(asarray.bind(py), (Bound::new(py, Elements(tensor))?,))
+        call(asarray.bind(py), (Bound::new(py, Elements(unchanging(&tensor)))?,))
     }
 }
 

@@ -129,3 +129,49 @@ fn what_is_written_there_counts_versions_and_sizes() -> Result<()> {
     assert_eq!(x.storage().version(), version);
     Ok(())
 }
+
+#[test]
+fn views_of_one_storage_stay_views_there() -> Result<()> {
+    let of = |device: Device| -> Result<Vec<f32>> {
+        let x = Tensor::arange(24, ScalarType::F32)?.reshape(&[4, 6])?.to(device)?;
+        let (top, left, turned) = (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
+        // A view is written by what reads another; an operand beside itself; one that overlaps what is written.
+        top.add_(&x.slice(0, Some(2), None, 1)?)?;
+        left.mul_(&left)?;
+        x.slice(1, Some(1), None, 1)?.copy_(&x.slice(1, None, Some(5), 1)?, false)?;
+        ops::cumsum_out(&turned, 0, None, &turned)?;
+        let halves = ops::split_tensor(&x, 2, 0)?;
+        halves[1].add_(&halves[0])?;
+        x.to(Device::CPU)?.to_vec::<f32>()
+    };
+    assert_eq!(of(device("mock:1"))?, of(Device::CPU)?);
+    Ok(())
+}
+
+#[test]
+fn an_empty_slice_goes_anywhere() -> Result<()> {
+    let empty = Tensor::zeros(&[0, 5], ())?.slice(1, Some(3), None, 1)?;
+    let there = empty.to(device("mock:0"))?;
+    assert_eq!((there.sizes(), there.device()), (&[0i64, 2][..], device("mock:0")));
+    assert_eq!(there.to(Device::CPU)?.sizes(), [0, 2]);
+    Ok(())
+}
+
+#[test]
+fn no_write_of_two_threads_is_lost() -> Result<()> {
+    let x = Tensor::zeros(&[10], device("mock:0"))?;
+    let halves = [x.slice(0, None, Some(5), 1)?, x.slice(0, Some(5), None, 1)?];
+    let one = Tensor::ones(&[1], device("mock:0"))?;
+    let done: Vec<f32> = std::thread::scope(|scope| {
+        let count = |half: Tensor| {
+            let one = one.clone();
+            // Those that another write came between are errors, and have changed nothing.
+            move || (0..200).filter(|_| half.add_(&one).is_ok()).count() as f32
+        };
+        let threads: Vec<_> = halves.iter().map(|half| scope.spawn(count(half.clone()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let sums = halves.iter().map(|half| half.sum()?.item::<f32>()).collect::<Result<Vec<_>>>()?;
+    assert_eq!(sums, done.iter().map(|count| count * 5.0).collect::<Vec<_>>());
+    Ok(())
+}

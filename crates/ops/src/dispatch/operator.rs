@@ -40,8 +40,8 @@ pub trait OperatorInfo: Sync {
     /// Puts a kernel in place for calls whose highest key is `key`, before any that is there.
     ///
     /// # Errors
-    /// `InvalidArgument` where the key is the name of several keys, `NotImplemented` for an operator that was defined without
-    /// [`boxing!`](crate::boxing).
+    /// For an operator with kernels of a signature, `InvalidArgument` where the key is the name of several keys, and `NotImplemented`
+    /// where it was defined without [`boxing!`](crate::boxing).
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()>;
 }
 
@@ -206,15 +206,17 @@ impl Table {
         keys: DispatchKeySet,
         arguments: &[Value],
     ) -> Result<Vec<Value>> {
-        let found = keys.highest().and_then(|key| Some((key, self.boxed_kernels.get(key)?)));
-        let Some((key, kernel)) = found else {
-            bail!(Internal, "{}: there is no boxed kernel for {keys:?}", self.name)
-        };
-        kernel.call(&Call { operator, key, arguments })
+        if let Some(key) = keys.highest() {
+            let own = self.boxed_kernels.get(key);
+            if let Some(kernel) = own.map_or_else(|| boxed_kernel::fallback(key), |own| Ok(Some(own)))? {
+                return kernel.call(&Call { operator, key, arguments });
+            }
+        }
+        bail!(Internal, "{}: there is no boxed kernel for {keys:?}", self.name)
     }
 
-    /// Has calls for `key` go to a boxed kernel; the function that takes them there.
-    fn put_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<*mut ()> {
+    /// The function that takes calls for `key` to a boxed kernel.
+    fn boxing(&self, key: DispatchKey) -> Result<*mut ()> {
         let Some(boxing) = self.given(DispatchKey::Boxing)? else {
             bail!(
                 NotImplemented,
@@ -222,6 +224,12 @@ impl Table {
                 self.name
             )
         };
+        Ok(boxing)
+    }
+
+    /// Has calls for `key` go to a boxed kernel; the function that takes them there.
+    fn put_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<*mut ()> {
+        let boxing = self.boxing(key)?;
         self.boxed_kernels.put(key, kernel);
         Ok(boxing)
     }
@@ -303,7 +311,7 @@ impl Table {
                 return Ok(Some(kernel));
             }
         }
-        boxed_kernel::fallback(key)?.map(|kernel| self.put_boxed(key, kernel)).transpose()
+        boxed_kernel::fallback(key)?.map(|_| self.boxing(key)).transpose()
     }
 
     /// The boxed kernel for exactly `key`.

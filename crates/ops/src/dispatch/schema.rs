@@ -3,11 +3,13 @@
 /// An argument as the schema has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument<'s> {
-    /// Its type without marks of aliasing: `Tensor`, `Tensor?`, `int[2]`.
-    pub ty: &'s str,
+    /// Its type up to marks of aliasing: `Tensor`, `Tensor?`, `int[2]`.
+    pub base: &'s str,
+    /// What follows these: `[]` of `Tensor(a!)[]`.
+    pub rest: &'s str,
     /// Its name.
     pub name: &'s str,
-    /// Whether the operator writes to it: `(a!)`.
+    /// Whether the schema says that the operator writes to it, `(a!)`. Some write without saying so: versions of storages tell.
     pub is_written: bool,
 }
 
@@ -38,7 +40,7 @@ pub(super) fn arguments(schema: &str) -> Vec<Argument<'_>> {
 fn argument(text: &str) -> Option<Argument<'_>> {
     let (ty, name) = text.trim().split_once(' ')?;
     let name = name.split('=').next().unwrap_or(name);
-    let marks = ty.split_once('(').and_then(|(_, marks)| marks.split_once(')'));
-    let is_written = marks.is_some_and(|(marks, _)| marks.contains('!'));
-    Some(Argument { ty: ty.split('(').next().unwrap_or(ty), name, is_written })
+    let (base, marked) = ty.split_once('(').unwrap_or((ty, ""));
+    let (marks, rest) = marked.split_once(')').unwrap_or_default();
+    Some(Argument { base, rest, name, is_written: marks.contains('!') })
 }

@@ -138,7 +138,7 @@ fn operators_defined_at_run_time() {
     assert_eq!(three.to_vec::<f32>().unwrap(), [3.0]);
     let arguments = registry::find("add.out").unwrap().arguments();
     let written: Vec<_> = arguments.iter().filter(|argument| argument.is_written).collect();
-    assert_eq!((arguments.len(), written.len(), written[0].name, written[0].ty), (4, 1, "out", "Tensor"));
+    assert_eq!((arguments.len(), written.len(), written[0].name, written[0].base), (4, 1, "out", "Tensor"));
 }
 
 #[test]
