@@ -43,6 +43,17 @@ fn explain_numel(sizes: &[i64]) -> Result<i64> {
     bail!(Overflow, "the number of elements of sizes {sizes:?} does not fit in 63 bits")
 }
 
+/// The product of some of a tensor's sizes. Of a tensor without elements it may be past 2^63, and then is anything but a panic.
+///
+/// ```
+/// assert_eq!(flambeau_core::shape::product(&[2, 3]), 6);
+/// assert_eq!(flambeau_core::shape::product(&[i64::MAX, 4, 0]), 0);
+/// ```
+#[inline]
+pub fn product(sizes: &[i64]) -> i64 {
+    sizes.iter().fold(1, |product: i64, size| product.wrapping_mul(*size))
+}
+
 /// Row-major strides. A dimension of size 0 counts as 1, as in PyTorch; a stride past 2^63, which only a tensor without elements
 /// can have, saturates.
 pub fn contiguous_strides(sizes: &[i64]) -> DimVec {

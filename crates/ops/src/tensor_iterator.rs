@@ -19,7 +19,7 @@ pub(crate) use walk::{Along, grain_of};
 pub use walk::{GRAIN, Pointers};
 
 use crate::Tensor;
-use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, with_guards};
+use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, shape, with_guards};
 use operand::{Output, Role};
 pub(crate) use plain::Plain;
 use smallvec::SmallVec;
@@ -184,7 +184,7 @@ impl<'a> TensorIterator<'a> {
     /// The number of steps of the walk.
     #[inline]
     pub fn numel(&self) -> i64 {
-        self.shape().iter().product()
+        shape::product(self.shape())
     }
 
     /// The type the formula is evaluated in.

@@ -15,7 +15,7 @@ use super::stored::Numeric;
 use crate::loops::reduce::computing_type;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape};
 use taps::{NOWHERE, Pass, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
@@ -84,7 +84,7 @@ fn images<N: Numeric>(
     value: fn(N) -> f64,
 ) -> Result<()> {
     let batch = grid.sizes()[0] as usize;
-    let points = grid.sizes()[1..=sizes.len()].iter().product::<i64>() as usize;
+    let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
     let pass = Pass { pixels: sizes.iter().product(), points, each: how.taps_of_sample(), transposed };
     let mut taps = fallible::filled((NOWHERE, N::of(Scalar::Float(0.0))), points * pass.each)
         .map_err(|e| e.context(NAME))?;

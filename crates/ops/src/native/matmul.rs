@@ -386,7 +386,8 @@ impl<T> Batch<T> {
         let view = tensor.strided_view();
         let [columns, rows] = match view.sizes() {
             [rows, columns] => [*columns, *rows],
-            sizes => [sizes.last().copied().unwrap_or(1), sizes.iter().rev().skip(1).product()],
+            [leading @ .., last] => [*last, shape::product(leading)],
+            [] => [1, 1],
         };
         Self::new(guarded, view, (1, 0), [rows, columns], [columns, 1])
     }

@@ -59,7 +59,7 @@ pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: boo
     if !made.device().is_meta() && made.numel() > 0 {
         let dense = |t: &Tensor| crate::ops::contiguous(&as_dtype(t, kernel)?, MemoryFormat::Contiguous);
         let (factor, input) = (dense(factor)?, dense(input)?);
-        let width: i64 = input.sizes().iter().skip(dim + 1).product();
+        let width = shape::product(input.sizes().get(dim + 1..).unwrap_or_default());
         let rows = input.sizes().get(dim).copied().unwrap_or(1);
         let block = [rows as usize, width as usize];
         with_slices(NAME, &[&factor, &input], &[&made], |s| match kernel {

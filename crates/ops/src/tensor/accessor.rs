@@ -60,7 +60,7 @@ impl<T: Element, const N: usize> Grid<T, N> {
     }
 
     fn numel(&self) -> usize {
-        self.sizes.iter().product()
+        self.sizes.iter().fold(1, |n: usize, size| n.wrapping_mul(*size))
     }
 
     /// The first element, the length and the stride of each row.

@@ -71,7 +71,7 @@ impl<T: Element> Elements<T> {
 
     /// Every element, in logical order.
     pub(crate) fn to_vec(&self) -> Result<Vec<T>> {
-        let n = self.sizes.iter().product();
+        let n = self.sizes.iter().fold(1, |n: usize, size| n.wrapping_mul(*size));
         let mut values = fallible::with_capacity(n)?;
         if self.contiguous && T::SCALAR_TYPE != ScalarType::Bool && n > 0 {
             // SAFETY: the elements lie in a row from `first`, any bytes are a value of a type that is not bool, and `values` has

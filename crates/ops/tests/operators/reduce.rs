@@ -1,7 +1,7 @@
 //! Reductions against a plain f64 reference: every type, every layout, every choice of dimensions.
 
 use crate::support::*;
-use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_core::{Device, Geometry, Result, Scalar, ScalarType, TensorImpl};
 use flambeau_ops::vectorized::{CpuCapability, cpu_capability};
 use flambeau_ops::{Tensor, ops, parallel};
 
@@ -455,5 +455,25 @@ fn log_sum_exp_takes_infinities() {
         let t = Tensor::from_vec(data, &[2]).unwrap();
         let got = values(&ops::logsumexp(&t, &[0], false).unwrap())[0];
         assert!(got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() < 1e-12, "{got} {want}");
+    }
+}
+
+#[test]
+fn sizes_of_nothing_may_multiply_to_any_number() {
+    for sizes in [[1i64 << 62, i64::MAX, 0, 3], [0, 3, 1 << 62, i64::MAX], [i64::MAX, 0, i64::MAX, 2]] {
+        let geometry = Geometry::strided(&sizes, &[1, 2, 4, 1], 0).unwrap();
+        let impl_ = TensorImpl::empty(geometry, ScalarType::F32, Device::CPU).unwrap();
+        let nothing = Tensor::from_impl(impl_);
+        // Results or errors: what counts is that each is one.
+        let _ = ops::neg(&nothing).map(|t| assert_eq!(t.numel(), 0));
+        let _ = nothing.to(ScalarType::F64).map(|t| assert_eq!(t.sizes(), sizes));
+        let _ = ops::add_tensor(&nothing, &nothing, 1.into());
+        let _ = ops::cumsum(&nothing, -1, None);
+        let _ = ops::softmax_int(&nothing, -1, None);
+        let _ = ops::group_norm(&nothing, 1, None, None, 1e-5, false);
+        let _ = ops::matmul(&nothing, &nothing);
+        let _ = (nothing.to_vec::<f32>(), nothing.accessor::<f32, 4>().map(drop));
+        assert_eq!(nothing.sum().unwrap().item::<f32>().unwrap(), 0.0);
+        assert!(!format!("{nothing}").is_empty());
     }
 }

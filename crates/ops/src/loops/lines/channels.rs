@@ -14,7 +14,7 @@ use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
-use flambeau_core::{Element, Result, Scalar};
+use flambeau_core::{Element, Result, Scalar, shape};
 
 /// Bytes of a channel that a second cache holds beside the rows that are on their way.
 const MOST: usize = 512 << 10;
@@ -36,7 +36,7 @@ impl Channels {
     fn of(input: &Tensor, out: &Tensor) -> Option<Self> {
         let direct = [input, out].iter().all(|t| t.is_contiguous() && t.dtype() == computing_type(t.dtype()));
         let &[images, channels, ref rest @ ..] = input.sizes() else { return None };
-        let n = rest.iter().product::<i64>() as usize;
+        let n = shape::product(rest) as usize;
         let found = Channels { images: images as usize, channels: channels as usize, n };
         let fits = found.images * n * input.dtype().size() <= MOST;
         let suits = found.images > 0 && found.channels >= LEAST_CHANNELS && n >= LEAST_ROW;

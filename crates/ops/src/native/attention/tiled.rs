@@ -4,7 +4,7 @@
 use super::blocks::{Attention, Batch};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
-use flambeau_core::{DimVec, Guarded, Result, Scalar, ScalarType, ensure};
+use flambeau_core::{DimVec, Guarded, Result, Scalar, ScalarType, ensure, shape};
 
 const NAME: &str = "_tiled_attention";
 const BACKWARD: &str = "_tiled_attention_backward";
@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
             bias: self.bias.map(batch),
             greatest: batch(greatest),
             inverse: batch(inverse),
-            heads: outer.iter().product::<i64>() as usize,
+            heads: shape::product(&outer) as usize,
             queries: queries as usize,
             keys: keys as usize,
             depth: depth as usize,

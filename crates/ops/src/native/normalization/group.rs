@@ -7,7 +7,7 @@ use crate::native::view::reshape;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ensure};
+use flambeau_core::{Result, Scalar, ensure, shape};
 
 const NAME: &str = "native_group_norm";
 const ONE: Scalar = Scalar::Int(1);
@@ -28,7 +28,7 @@ pub fn group_norm(
     );
     let (n, c) = (input.sizes()[0], input.sizes()[1]);
     ensure!(c > 0, InvalidArgument, "Expected number of channels to be greater than 0, got {c}");
-    let area: i64 = input.sizes()[2..].iter().product();
+    let area = shape::product(&input.sizes()[2..]);
     ensure!(area > 0, InvalidArgument, "Expected HxW to be greater than 0, got {area}");
     Ok(ops::native_group_norm(input, weight, bias, n, c, area, num_groups, eps)?.0)
 }

@@ -39,7 +39,7 @@ impl Shown {
 impl Summary {
     pub(super) fn new<T: Element>(elements: &Elements<T>, options: &PrintOptions) -> Self {
         let sizes = elements.sizes();
-        let summarize = sizes.iter().product::<usize>() > options.threshold;
+        let summarize = sizes.iter().fold(1, |n: usize, size| n.saturating_mul(*size)) > options.threshold;
         let dims: Vec<Shown> =
             sizes.iter().map(|&size| Shown::new(size, summarize, options.edgeitems)).collect();
         let mut values = Vec::new();
