@@ -22,6 +22,7 @@ use crate::{
 use once_cell::sync::OnceCell;
 use parking_lot::Mutex;
 use std::any::Any;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Sizes, strides and offset of a tensor, and what follows from them.
@@ -210,9 +211,32 @@ fn contiguous_nbytes(numel: i64, dtype: ScalarType) -> Result<usize> {
 /// The geometries put in force after the first.
 struct Replacements {
     current: AtomicPtr<Geometry>,
-    // Boxed so that each keeps its address while the list grows.
-    #[expect(clippy::vec_box, reason = "references into the list must survive its growth: TensorImpl (3)")]
-    all: Mutex<Vec<Box<Geometry>>>,
+    all: Mutex<Vec<Pinned>>,
+}
+
+/// A geometry that keeps its address, and may be looked at through other pointers, until it is dropped. A `Box` says that it alone has
+/// what it points at whenever it is moved, as it is when a list of them grows.
+struct Pinned(NonNull<Geometry>);
+
+// SAFETY: it owns the geometry, which nobody changes.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    fn new(geometry: Geometry) -> Self {
+        Pinned(NonNull::from(Box::leak(Box::new(geometry))))
+    }
+
+    fn get(&self) -> &Geometry {
+        // SAFETY: it lives as long as `self`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: it came out of a box, and references to it end before: TensorImpl (3).
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
 }
 
 /// What a `Tensor` points at. PyTorch's `TensorImpl`.
@@ -511,7 +535,7 @@ impl TensorImpl {
     pub fn geometry(&self) -> &Geometry {
         match self.replacements.get() {
             None => &self.geometry,
-            // SAFETY: `current` points into a box that `all` keeps until `self` is dropped: TensorImpl (3).
+            // SAFETY: `current` points at a geometry that `all` keeps until `self` is dropped: TensorImpl (3).
             Some(replacements) => unsafe { &*replacements.current.load(Ordering::Acquire) },
         }
     }
@@ -532,22 +556,22 @@ impl TensorImpl {
             self.storage.nbytes()
         );
         let replacements = self.replacements.get_or_init(|| {
-            let first = Box::new(self.geometry.clone());
-            let current = AtomicPtr::new((&raw const *first).cast_mut());
+            let first = Pinned::new(self.geometry.clone());
+            let current = AtomicPtr::new(first.0.as_ptr());
             Box::new(Replacements { current, all: Mutex::new(vec![first]) })
         });
         let mut all = replacements.all.lock();
         if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
             self.storage.advance_version();
         }
-        let place = match all.iter().position(|old| **old == geometry) {
+        let place = match all.iter().position(|old| *old.get() == geometry) {
             Some(place) => place,
             None => {
-                all.push(Box::new(geometry));
+                all.push(Pinned::new(geometry));
                 all.len() - 1
             }
         };
-        replacements.current.store((&raw const *all[place]).cast_mut(), Ordering::Release);
+        replacements.current.store(all[place].0.as_ptr(), Ordering::Release);
         Ok(())
     }
 
