@@ -28,8 +28,8 @@ const STEPS: &[Step] = &[
     ("fuzz readers", &["xtask", "fuzz", "readers", "--seed", "1", "--seconds", "6"], false),
     ("budgets", &["xtask", "budgets"], false),
     ("loom", &["xtask", "loom"], false),
-    ("miri", &["xtask", "miri"], false),
-    ("asan", &["xtask", "asan"], false),
+    ("miri", &["xtask", "miri", "--seed", "1"], false),
+    ("asan", &["xtask", "asan", "--seed", "1"], false),
     ("doc tests", &["test", "--workspace", "--doc"], false),
 ];
 
