@@ -90,7 +90,7 @@ impl<'a> Call<'a> {
             bias: self.bias.map(batch),
             greatest: batch(greatest),
             inverse: batch(inverse),
-            heads: shape::product(&outer) as usize,
+            heads: shape::product(outer) as usize,
             queries: queries as usize,
             keys: keys as usize,
             depth: depth as usize,
