@@ -5,6 +5,7 @@ mod code;
 mod directions;
 mod rules;
 mod unsafe_files;
+mod words;
 
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::bounded_lists::{BOUNDED, INFALLIBLE, WATCHED};
 use super::code::{code, has_word};
 use super::unsafe_files::UNSAFE_FILES;
-use super::{File, Finding};
+use super::{File, Finding, words};
 
 const LONG_FILE: usize = 500;
 const LONG_FUNCTION: usize = 60;
@@ -25,8 +25,9 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             found.extend(lengths(file));
             found.extend(growing_lists(file, &code));
         }
+        found.extend(words::check(file));
         if !file.path.starts_with(OWN) {
-            found.extend(words(file));
+            found.extend(published(file));
         }
         found
     });
@@ -230,8 +231,8 @@ fn lengths(file: &File) -> Vec<Finding> {
     found
 }
 
-/// Words that have no place in what is published.
-fn words(file: &File) -> Vec<Finding> {
+/// What has no business in a published file.
+fn published(file: &File) -> Vec<Finding> {
     const LOCAL_PATHS: &[&str] = &["/root/", "/home/", "/work/", "/tmp/", "/Users/", "C:\\\\"];
     const REGISTRIES: &[&str] = &["artifactory", "jfrog", "index.crates.io", "files.pythonhosted"];
     const OPEN_ENDS: &[&str] = &["TODO", "FIXME", "XXX"];
