@@ -21,14 +21,14 @@ impl Chunks {
         self.start..self.end
     }
 
-    /// Less than one and a half grains: asked on every small call, so without a division.
+    /// Whether the range is shorter than one and a half grains. Every small call tests this, so there is no division.
     #[inline]
     pub(super) fn is_single(self) -> bool {
         let len = self.end - self.start;
         len <= self.grain || len - self.grain < self.grain.div_ceil(2)
     }
 
-    /// The length in grains, rounded to nearest, so that a short rest joins its neighbour instead of waking a thread.
+    /// The length in grains, rounded to nearest, so that a short remainder joins the chunk before it instead of waking a thread.
     pub(super) fn count(self) -> usize {
         if self.is_single() {
             return 1;

@@ -1,4 +1,4 @@
-//! The one parallel-for: work is cut by size, never by the number of threads.
+//! The parallel-for of all kernels: work is cut by size, never by the number of threads.
 //!
 //! A range is cut into chunks whose boundaries follow from its length and the grain alone. Threads decide only
 //! *who* runs a chunk, so a kernel that writes what its chunk owns, or that combines per-chunk partials in chunk
@@ -13,10 +13,10 @@
 //!
 //! The helpers belong to one process. A child made by `fork` starts its own on its first call.
 
+mod affinity;
 mod chunks;
-mod place;
+mod job_slots;
 mod pool;
-mod seats;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -56,7 +56,7 @@ pub fn parallel_for(range: Range<usize>, grain: usize, f: impl Fn(Range<usize>) 
     for_each_chunk(Chunks::new(range, grain), &f);
 }
 
-/// Apart from any body, so that it is compiled once.
+/// Not generic over the body, so that it is compiled once.
 #[inline(never)]
 fn for_each_chunk(chunks: Chunks, f: &(dyn Fn(Range<usize>) + Sync)) {
     if !chunks.is_single() {
@@ -112,7 +112,7 @@ pub fn chunk_count(len: usize, grain: usize) -> usize {
     if len == 0 { 0 } else { Chunks::new(0..len, grain).count() }
 }
 
-/// 0 until it is first asked for or set.
+/// 0 until it is first read or set.
 static NUM_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The largest number of threads a call may use, the calling one included.
@@ -123,7 +123,7 @@ pub fn num_threads() -> usize {
     match NUM_THREADS.load(Ordering::Relaxed) {
         0 => {
             let found = from_environment().unwrap_or_else(available);
-            // A thread count set meanwhile by somebody else stays.
+            // A thread count that another thread has set meanwhile stays.
             match NUM_THREADS.compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => found,
                 Err(set) => set,

@@ -1,18 +1,18 @@
-//! The helper threads: one open job, seats that helpers take, and a caller that works beside them.
+//! The helper threads: one open job, slots that helpers take, and a caller that works beside them.
 //!
-//! The caller publishes a job that lives on its stack and opens a number of [seats](Seats). A helper that takes one may look at the
-//! job. The caller claims chunks too. When none are left it closes the remaining seats and waits for the helpers that have one, each
-//! of which is inside its last chunk. Locks are for those that sleep: between threads that are awake a job goes over and comes back
-//! in the fewest lines of cache, which take longer to pass between cores than all else.
+//! The caller publishes a job that lives on its stack and opens a number of [slots](JobSlots). A helper that takes one may use the
+//! job. The caller claims chunks too. When none are left it closes the free slots and waits for the helpers that have one, each of
+//! which is inside its last chunk. Only threads that sleep use locks. Threads that are awake exchange a job and its completion through
+//! as few cache lines as possible, because the transfer of a cache line between cores takes longer than all other steps.
 //!
-//! Beside other programs a helper leaves its caller's core, where the kernel may have woken it, and a caller that waits lends its
-//! own to a helper that has lost it: see [`place`].
+//! On a machine with other busy processes, a helper moves off its caller's core, on which the kernel may have woken it, and a caller
+//! that waits lets a helper that was preempted run on its own core: see [`affinity`].
 //!
 //! `std`'s locks are used because each is a word of its own: `parking_lot` keeps its waiting threads in a table of
 //! the process, which a fork may copy while it is locked.
 #![expect(
     unsafe_code,
-    reason = "helpers reach a job on the caller's stack, which the count of active helpers keeps"
+    reason = "helpers use a job on the caller's stack, which lives while the count of active helpers is above 0"
 )]
 
 use std::{
@@ -31,26 +31,26 @@ use std::{
 };
 
 use super::{
+    affinity::{self, Thread},
     chunks::Chunks,
+    job_slots::JobSlots,
     num_threads,
-    place::{self, Thread},
-    seats::Seats,
 };
 
-/// More than a thread takes to begin: its stack, its locals, and what the C library sets aside for it.
+/// More bytes than a thread needs to start: its stack, its thread-locals, and what the C library allocates for it.
 pub(super) const THREAD_BYTES: usize = 8 << 20;
 
 /// How long an idle helper polls before it sleeps in the kernel: about as long as the kernel takes to wake it, so that a helper whose
 /// wait proves longer has at most doubled its cost (Karlin, Li, Manasse and Owicki, "Empirical studies of competitive spinning for a
-/// shared-memory multiprocessor", SOSP 1991). Between two operators of a model there is less.
-const SPIN: Duration = Duration::from_micros(50);
+/// shared-memory multiprocessor", SOSP 1991). The time between two operators of a model is shorter.
+const HELPER_SPIN_LIMIT: Duration = Duration::from_micros(50);
 
-/// How long a caller polls for the last chunks of others: longer than one takes. A caller that slept would wake when the helper
-/// sleeps already, wake it late for the next call, and have to wait for it again.
-const PATIENCE: Duration = Duration::from_micros(50);
+/// How long a caller polls until helpers have finished their last chunks, before it sleeps: longer than a chunk takes. A caller that
+/// slept would wake after the helper has fallen asleep, wake it late for the next call, and have to wait for it again.
+const CALLER_SPIN_LIMIT: Duration = Duration::from_micros(50);
 
-/// How long a helper polls that has said that it sleeps.
-const LAST_LOOK: Duration = Duration::from_micros(1);
+/// How long a helper polls after it has announced that it sleeps: see [`Pool::sleep_until_opened`].
+const FINAL_SPIN_LIMIT: Duration = Duration::from_micros(1);
 
 thread_local! {
     static IN_REGION: Cell<bool> = const { Cell::new(false) };
@@ -64,20 +64,20 @@ pub(super) fn in_region() -> bool {
 #[inline(never)]
 pub(super) fn run(chunks: Chunks, f: &(dyn Fn(usize) + Sync)) {
     let count = chunks.count();
-    let wanted = num_threads().min(count) - 1;
-    let pool = if wanted == 0 || in_region() { None } else { Pool::acquire() };
+    let helper_count = num_threads().min(count) - 1;
+    let pool = if helper_count == 0 || in_region() { None } else { Pool::acquire() };
     match pool {
-        Some(pool) => pool.run(&Job::new(count, wanted + 1, f), wanted),
+        Some(pool) => pool.run(&Job::new(count, helper_count + 1, f), helper_count),
         None => (0..count).for_each(f),
     }
 }
 
 type Payload = Box<dyn Any + Send>;
 
-/// Chunks to be claimed: a share for each thread to begin with.
+/// Chunks to be claimed. Each thread starts with a share of its own.
 struct Job<'a> {
-    /// What the caller runs before it claims anything: a helper has looked at the shares of the last job, and their lines are slow
-    /// to come back.
+    /// The chunks that the caller runs before it claims any. A claim would wait for the cache line of its share, which a helper's core
+    /// has, as the memory is that of the last job's shares.
     first: Range<usize>,
     shares: Box<[Share]>,
     f: &'a (dyn Fn(usize) + Sync),
@@ -88,20 +88,19 @@ impl<'a> Job<'a> {
     fn new(count: usize, threads: usize, f: &'a (dyn Fn(usize) + Sync)) -> Self {
         let (each, rest) = (count / threads, count % threads);
         let start = |i: usize| each * i + rest.min(i);
-        let first = 0..stretch(start(1));
+        let first = 0..batch_size(start(1));
         let next = |i: usize| AtomicUsize::new(if i == 0 { first.end } else { start(i) });
         let shares = (0..threads).map(|i| Share { next: next(i), end: start(i + 1) }).collect();
         Self { first, shares, f, panic: Mutex::new(None) }
     }
 
-    /// Claims and runs chunks until none are left, or one panics: the first payload is kept, the rest of the work is
-    /// not handed out.
-    fn work(&self, seat: usize) {
+    /// Claims and runs chunks until none are left, or one panics: then the first payload is stored, and the other chunks are not run.
+    fn work(&self, slot: usize) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-            if seat == 0 {
+            if slot == 0 {
                 self.first.clone().for_each(self.f);
             }
-            while let Some(indices) = self.claim(seat) {
+            while let Some(indices) = self.claim(slot) {
                 indices.for_each(self.f);
             }
         }));
@@ -111,23 +110,24 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Of the thread's own share, or else of the next one that has something left.
+    /// Claims chunks of the thread's own share, or else of the next share that has some left.
     ///
-    /// A thread so meets the same elements in one operator as in the next, and finds them in its cache (Markatos and LeBlanc,
+    /// So a thread mostly visits the same elements in one operator as in the next, and finds them in its cache (Markatos and LeBlanc,
     /// "Using processor affinity in loop scheduling", IEEE Transactions on Parallel and Distributed Systems 5, 1994).
-    fn claim(&self, seat: usize) -> Option<Range<usize>> {
-        let (others, own) = self.shares.split_at(seat.min(self.shares.len()));
+    fn claim(&self, slot: usize) -> Option<Range<usize>> {
+        let (others, own) = self.shares.split_at(slot.min(self.shares.len()));
         own.iter().chain(others).find_map(Share::claim)
     }
 }
 
-/// A quarter of the chunks that are left: long stretches, which are read faster than scattered chunks, and short ones at the end, so
-/// that all threads end together. A thread that loses its core keeps the others waiting for one stretch only.
-fn stretch(left: usize) -> usize {
+/// How many chunks a thread claims at once: a quarter of those that are left (guided self-scheduling). The first batches are long,
+/// because contiguous chunks are read faster than scattered ones; the last are short, so that all threads end together. Other threads
+/// wait for one batch at most of a thread that is preempted.
+fn batch_size(left: usize) -> usize {
     left.div_ceil(4)
 }
 
-/// Neighbouring chunks, on lines of their own: they are claimed by one thread until the end.
+/// A range of chunks that one thread claims, and others only at the end; on cache lines of its own, so that threads do not share them.
 #[repr(align(128))]
 struct Share {
     next: AtomicUsize,
@@ -135,68 +135,68 @@ struct Share {
 }
 
 impl Share {
-    /// A [stretch] of what is left.
+    /// Claims a batch of [`batch_size`] chunks.
     ///
-    /// Relaxed: what chunks write is ordered by the seats.
+    /// Relaxed: the slots order what chunks write.
     fn claim(&self) -> Option<Range<usize>> {
-        let end = |next: usize| next + stretch(self.end - next);
+        let end = |next: usize| next + batch_size(self.end - next);
         let taken = |next: usize| (next < self.end).then(|| end(next));
         let first = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
         Some(first..end(first))
     }
 }
 
-/// A helper as a caller sees it that waits.
+/// What a waiting caller knows of a helper.
 struct Helper {
     thread: Thread,
-    /// Whether it has a seat.
-    is_at_work: AtomicBool,
+    /// Whether it has a slot.
+    is_working: AtomicBool,
 }
 
 /// The helpers of one process. Never freed: its threads refer to it for as long as the process lives.
 struct Pool {
     /// Held by the one caller whose job is open.
     busy: AtomicBool,
-    /// Threads that were started; those that run are in the list.
+    /// How many threads were started; those that already run are in `helpers`.
     started: AtomicUsize,
     helpers: Mutex<Vec<Arc<Helper>>>,
     call: Call,
-    /// Helpers that sleep.
+    /// How many helpers sleep.
     asleep: AtomicUsize,
-    /// Held by those that fall asleep and those that wake them.
+    /// Locked by threads that fall asleep and by threads that wake them.
     sleep: Mutex<()>,
     opened: Condvar,
     finished: Condvar,
 }
 
-/// What the caller tells the helpers, on lines of its own.
+/// What the caller tells the helpers, on cache lines of its own.
 #[repr(align(128))]
 struct Call {
-    seats: Seats,
-    /// Kept on the caller's stack while seats are open or taken.
+    slots: JobSlots,
+    /// Lives on the caller's stack while slots are free or taken.
     job: AtomicPtr<Job<'static>>,
-    /// Where the caller was when it opened the job, for helpers to stay away from.
+    /// The core on which the caller opened the job, which helpers avoid.
     core: AtomicUsize,
 }
 
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
-/// Has forked children start with no pool: they do not have the threads of their parent's. To compare numbers of processes would be a
-/// call of the system at each job, which takes longer than a helper's answer (146 ns where a word passes between cores in 140).
+/// Makes forked children start without a pool: they do not have the threads of their parent's. A comparison of process ids would be a
+/// system call at each job, which takes longer than the transfer of a cache line between cores.
 #[cfg(all(unix, not(miri)))]
-fn leave_to_parent() {
+fn reset_in_forked_children() {
     extern "C" fn forget() {
         POOL.store(ptr::null_mut(), Ordering::Relaxed);
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the handler stores a word. Where there is no memory for it, a child works alone.
+        // SAFETY: the handler stores a word. If it cannot be registered for lack of memory, a child works without helpers.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
     });
 }
 
 #[cfg(not(all(unix, not(miri))))]
-fn leave_to_parent() {}
+fn reset_in_forked_children() {}
 
 impl Pool {
     fn new() -> Self {
@@ -205,7 +205,7 @@ impl Pool {
             started: AtomicUsize::new(0),
             helpers: Mutex::new(Vec::new()),
             call: Call {
-                seats: Seats::default(),
+                slots: JobSlots::default(),
                 job: AtomicPtr::new(ptr::null_mut()),
                 core: AtomicUsize::new(usize::MAX),
             },
@@ -224,10 +224,10 @@ impl Pool {
             if let Some(pool) = unsafe { found.as_ref() } {
                 return pool;
             }
-            leave_to_parent();
+            reset_in_forked_children();
             let fresh = Box::into_raw(Box::new(Self::new()));
             if POOL.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: made four lines above and shown to nobody, since the exchange failed.
+                // SAFETY: made four lines above and not published, since the exchange failed.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
@@ -239,9 +239,9 @@ impl Pool {
         (!pool.busy.swap(true, Ordering::Acquire)).then_some(pool)
     }
 
-    /// Runs `job` with up to `wanted` helpers. The caller has acquired the pool, which is released here.
-    fn run(&'static self, job: &Job<'_>, wanted: usize) {
-        self.open(job, wanted);
+    /// Runs `job` with up to `helper_count` helpers. The caller has acquired the pool, which is released here.
+    fn run(&'static self, job: &Job<'_>, helper_count: usize) {
+        self.open(job, helper_count);
         IN_REGION.set(true);
         job.work(0);
         IN_REGION.set(false);
@@ -252,53 +252,53 @@ impl Pool {
         }
     }
 
-    fn open(&'static self, job: &Job<'_>, wanted: usize) {
-        while self.started.load(Ordering::Relaxed) < wanted && self.spawn() {
+    fn open(&'static self, job: &Job<'_>, helper_count: usize) {
+        while self.started.load(Ordering::Relaxed) < helper_count && self.spawn() {
             self.started.fetch_add(1, Ordering::Relaxed);
         }
-        // `close` runs before `job` goes: nothing between the two unwinds, since `work` catches panics.
-        self.call.core.store(place::core().unwrap_or(usize::MAX), Ordering::Relaxed);
+        // `close` runs before `job` is dropped: nothing between the two unwinds, since `work` catches panics.
+        self.call.core.store(affinity::current_core().unwrap_or(usize::MAX), Ordering::Relaxed);
         self.call.job.store(ptr::from_ref(job).cast_mut().cast(), Ordering::Relaxed);
-        self.call.seats.open(wanted);
-        let sleepers = self.asleep.load(Ordering::Relaxed).min(wanted);
+        self.call.slots.open(helper_count);
+        let sleepers = self.asleep.load(Ordering::Relaxed).min(helper_count);
         if sleepers > 0 {
-            // Those that were about to sleep do so before they are woken.
+            // Helpers that were about to sleep do so before they are woken: they hold the lock until then.
             drop(lock(&self.sleep));
             (0..sleepers).for_each(|_| self.opened.notify_one());
         }
     }
 
-    /// Takes the job back: no helper can find it any more, and those that did have left it.
+    /// Withdraws the job: afterwards no helper can take a slot of it, and those that had one have left it.
     fn close(&self) {
-        self.call.seats.close();
-        if !spin_until(PATIENCE, || !self.call.seats.are_taken()) {
+        self.call.slots.close();
+        if !spin_until(CALLER_SPIN_LIMIT, || !self.call.slots.has_taken()) {
             self.sleep_until_finished();
         }
     }
 
-    /// Sleeps, and lends the core meanwhile to helpers whose clocks stand still: they have lost theirs to a stranger, and may not
-    /// have it back for milliseconds.
+    /// Sleeps until the helpers have finished, and migrates helpers whose CPU time does not advance to the caller's core meanwhile:
+    /// they were preempted by a thread of another process, and might not run on their own core again for milliseconds.
     fn sleep_until_finished(&self) {
-        let mut clocks = Clocks::default();
+        let mut times = CpuTimes::default();
         let mut asleep = lock(&self.sleep);
-        let (mut nap, mut waits) = (PATIENCE, self.call.seats.caller_sleeps());
+        let (mut nap, mut waits) = (CALLER_SPIN_LIMIT, self.call.slots.caller_sleeps());
         while waits {
-            for thread in clocks.standing(&lock(&self.helpers)) {
-                if let Some(core) = place::core() {
-                    thread.join(core);
+            for thread in times.stalled(&lock(&self.helpers)) {
+                if let Some(core) = affinity::current_core() {
+                    thread.migrate_to(core);
                 }
             }
             let woken = self.finished.wait_timeout(asleep, nap);
             asleep = woken.unwrap_or_else(PoisonError::into_inner).0;
             nap *= 2;
-            waits = self.call.seats.are_taken();
+            waits = self.call.slots.has_taken();
         }
-        self.call.seats.caller_wakes();
+        self.call.slots.caller_wakes();
     }
 
-    /// False if the system has no thread to give: the call then runs with fewer, and to the same result.
+    /// Starts a helper. False if the system cannot start another thread: the call then runs with fewer threads, to the same result.
     fn spawn(&'static self) -> bool {
-        // A thread that gets its stack, but then no memory for its locals, ends the process.
+        // A thread that gets its stack, but then no memory for its thread-locals, would abort the process.
         if Vec::<u8>::new().try_reserve_exact(THREAD_BYTES).is_err() {
             return false;
         }
@@ -308,70 +308,71 @@ impl Pool {
     fn help(&self) {
         IN_REGION.set(true);
         let thread = Thread::current();
-        let me = Arc::new(Helper { thread, is_at_work: AtomicBool::new(false) });
+        let me = Arc::new(Helper { thread, is_working: AtomicBool::new(false) });
         lock(&self.helpers).push(Arc::clone(&me));
         loop {
-            if !spin_until(SPIN, || self.call.seats.are_open()) {
+            if !spin_until(HELPER_SPIN_LIMIT, || self.call.slots.has_free()) {
                 self.sleep_until_opened();
             }
-            // Before it takes a seat, for then nobody waits for it yet: another core may be a stranger's for milliseconds.
+            // Before it takes a slot, when no caller waits for it yet: a thread of another process may occupy the other core for
+            // milliseconds.
             let core = self.call.core.load(Ordering::Relaxed);
-            if place::core() == Some(core) {
-                thread.leave(core, num_threads());
+            if affinity::current_core() == Some(core) {
+                thread.exclude_core(core, num_threads());
             }
-            if let Some(seat) = self.call.seats.take() {
-                me.is_at_work.store(true, Ordering::Relaxed);
+            if let Some(slot) = self.call.slots.take() {
+                me.is_working.store(true, Ordering::Relaxed);
                 let job = self.call.job.load(Ordering::Relaxed);
-                // SAFETY: the seat was taken while this job was open, so `close` waits for `leave` before the job goes.
-                unsafe { &*job }.work(seat);
-                me.is_at_work.store(false, Ordering::Relaxed);
+                // SAFETY: the slot was taken while this job was open, so `close` waits for `leave` before the job is dropped.
+                unsafe { &*job }.work(slot);
+                me.is_working.store(false, Ordering::Relaxed);
                 self.leave();
             }
         }
     }
 
-    /// A caller does not wait until its seats are seen before it looks for sleepers, so it may miss one that falls asleep at this
-    /// moment: that one looks for seats a little longer than a store is on its way. One that is missed yet sleeps through the call,
-    /// which needs nobody.
+    /// A caller stores its slots and then reads how many helpers sleep, without a fence between the two, so it may miss a helper that
+    /// falls asleep at that moment. The helper therefore polls for slots a little longer than a store takes to become visible. If it is
+    /// missed even so, it sleeps through the call, which is correct without it.
     fn sleep_until_opened(&self) {
         let mut asleep = lock(&self.sleep);
         self.asleep.fetch_add(1, Ordering::SeqCst);
-        let mut waits = !spin_until(LAST_LOOK, || self.call.seats.are_open());
+        let mut waits = !spin_until(FINAL_SPIN_LIMIT, || self.call.slots.has_free());
         while waits {
             asleep = self.opened.wait(asleep).unwrap_or_else(PoisonError::into_inner);
-            waits = !self.call.seats.are_open();
+            waits = !self.call.slots.has_free();
         }
         self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn leave(&self) {
-        if self.call.seats.leave() {
-            // The caller was about to sleep, and does so before it is woken.
+        if self.call.slots.leave() {
+            // A caller that was about to sleep does so before it is woken: it holds the lock until then.
             drop(lock(&self.sleep));
             self.finished.notify_one();
         }
     }
 }
 
-/// For how long helpers had run when a waiting caller last looked.
+/// The CPU times of helpers when a waiting caller last read them.
 #[derive(Default)]
-struct Clocks(Vec<Option<Duration>>);
+struct CpuTimes(Vec<Option<Duration>>);
 
-impl Clocks {
-    /// Those at work that have not run since.
-    fn standing(&mut self, helpers: &[Arc<Helper>]) -> Vec<Thread> {
+impl CpuTimes {
+    /// The helpers with a slot whose CPU time has not advanced since the last call.
+    fn stalled(&mut self, helpers: &[Arc<Helper>]) -> Vec<Thread> {
         self.0.resize(helpers.len(), None);
-        let mut stands = |(helper, time): (&Arc<Helper>, &mut Option<Duration>)| {
-            let now = helper.is_at_work.load(Ordering::Relaxed).then(|| helper.thread.time()).flatten();
+        let mut stalled = |(helper, time): (&Arc<Helper>, &mut Option<Duration>)| {
+            let now = helper.is_working.load(Ordering::Relaxed).then(|| helper.thread.cpu_time()).flatten();
             let before = mem::replace(time, now);
             (before.is_some() && before == now).then_some(helper.thread)
         };
-        helpers.iter().zip(&mut self.0).filter_map(&mut stands).collect()
+        helpers.iter().zip(&mut self.0).filter_map(&mut stalled).collect()
     }
 }
 
-/// Polls for so long; whether the condition was met.
-fn spin_until(most: Duration, condition: impl Fn() -> bool) -> bool {
+/// Polls `condition` until it holds, for `limit` at most. Returns whether it did.
+fn spin_until(limit: Duration, condition: impl Fn() -> bool) -> bool {
     let mut start = None;
     loop {
         for _ in 0..16 {
@@ -380,14 +381,14 @@ fn spin_until(most: Duration, condition: impl Fn() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
-        // The clock is not read by those who need not wait.
-        if start.get_or_insert_with(Instant::now).elapsed() > most {
+        // The clock is read only if the condition does not hold at once.
+        if start.get_or_insert_with(Instant::now).elapsed() > limit {
             return false;
         }
     }
 }
 
-/// No code that panics runs under these locks, so a poisoned one is as good as another.
+/// Locks a mutex. No code that panics runs under these locks, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

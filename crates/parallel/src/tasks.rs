@@ -1,8 +1,8 @@
 //! Coarse work: tasks of some hundred microseconds or more, of sizes that differ. rayon's threads steal them from each other;
 //! entering its pool takes some ten microseconds, which [`parallel_for`](crate::parallel_for) is made to avoid.
 //!
-//! As everywhere here, threads decide only who runs a task. The pool belongs to one process: a child made by `fork` leaves
-//! its parent's, whose threads it does not have, and makes its own.
+//! As everywhere in this crate, the number of threads decides only who runs a task. The pool belongs to one process: a child made by
+//! `fork` does not use its parent's, whose threads it does not have, and makes its own.
 
 use crate::{in_parallel_region, num_threads, pool::THREAD_BYTES};
 use parking_lot::Mutex;
@@ -38,12 +38,12 @@ pub fn for_each_task<T: Send>(tasks: Vec<T>, f: impl Fn(T) + Sync) {
     }
 }
 
-/// The pool of this process, made now if there is none. `None` where one thread will do, or no other can be had.
+/// The pool of this process, made now if there is none. `None` if one thread suffices, or no other can be started.
 fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     if threads <= 1 || in_parallel_region() {
         return None;
     }
-    // Held by another thread for as long as a pool takes to be made, and for ever where a fork copied it meanwhile.
+    // Another thread holds the lock while it makes the pool; if a fork copied it then, it is held for ever in the child.
     let mut current = POOL.try_lock()?;
     let (process, threads) = (process::id(), num_threads());
     if let Some(found) = current.as_ref()
@@ -59,7 +59,7 @@ fn pool(threads: usize) -> Option<Arc<ThreadPool>> {
     let pool = Arc::new(made);
     let before = current.replace(Pool { process, threads, pool: pool.clone() });
     if let Some(parents) = before.filter(|before| before.process != process) {
-        std::mem::forget(parents); // Its threads are not there to be ended.
+        std::mem::forget(parents); // Dropping it would join threads that this process does not have.
     }
     Some(pool)
 }

@@ -13,7 +13,7 @@ use std::{
 
 use super::*;
 
-/// The thread count is one for the whole process: tests that set it take turns.
+/// The thread count is one for the whole process: tests that set it hold this lock.
 static SETTING: Mutex<()> = Mutex::new(());
 
 fn with_threads(n: usize) -> MutexGuard<'static, ()> {
@@ -37,7 +37,7 @@ fn visits(len: usize, grain: usize) -> Vec<usize> {
 #[test]
 fn every_element_is_visited_once() {
     for threads in [1, 2, 5] {
-        let _turn = with_threads(threads);
+        let _guard = with_threads(threads);
         for len in [0, 1, 2, 3, 7, 100, 149, 150, 151, 1000, 4096] {
             for grain in [0, 1, 2, 3, 100, 5000, usize::MAX] {
                 assert!(visits(len, grain).iter().all(|&n| n == 1), "len {len} grain {grain}");
@@ -49,7 +49,7 @@ fn every_element_is_visited_once() {
 #[test]
 fn chunks_depend_on_length_and_grain_alone() {
     let cut = |threads| {
-        let _turn = with_threads(threads);
+        let _guard = with_threads(threads);
         let parts = Mutex::new(Vec::new());
         parallel_for(10..1010, 64, |part| parts.lock().unwrap().push((part.start, part.end)));
         let mut parts = parts.into_inner().unwrap();
@@ -71,7 +71,7 @@ fn chunks_depend_on_length_and_grain_alone() {
 fn a_reduction_has_the_same_bits_for_every_thread_count() {
     let values: Vec<f32> = (0..100_003).map(|i| ((i * 7919) % 1013) as f32 * 0.37 - 111.0).collect();
     let sum = || parallel_reduce(0..values.len(), 777, |p| values[p].iter().sum::<f32>(), |a, b| a + b);
-    let _turn = with_threads(1);
+    let _guard = with_threads(1);
     let serial = sum().unwrap();
     let exact: f64 = values.iter().map(|&v| f64::from(v)).sum();
     assert!((f64::from(serial) - exact).abs() < 1e-3 * exact.abs());
@@ -85,7 +85,7 @@ fn a_reduction_has_the_same_bits_for_every_thread_count() {
 
 #[test]
 fn partials_are_combined_in_order_and_none_for_nothing() {
-    let _turn = with_threads(4);
+    let _guard = with_threads(4);
     let text = parallel_reduce(3..12, 1, |p| p.start.to_string(), |a, b| a + &b);
     assert_eq!(text.as_deref(), Some("34567891011"));
     assert_eq!(parallel_reduce(5..5, 1, |_| 1, |a, b| a + b), None);
@@ -93,7 +93,7 @@ fn partials_are_combined_in_order_and_none_for_nothing() {
 
 #[test]
 fn helpers_do_help() {
-    let _turn = with_threads(2);
+    let _guard = with_threads(2);
     // Two chunks that each wait for the other can both see it only on two threads. Another test may hold the pool, or
     // the machine be busy, for some of the rounds.
     for _ in 0..1000 {
@@ -115,8 +115,8 @@ fn helpers_do_help() {
 
 #[test]
 fn helpers_that_are_about_to_sleep_miss_nothing() {
-    let _turn = with_threads(4);
-    // Around the time that an idle helper polls.
+    let _guard = with_threads(4);
+    // Pauses around the spin limit of an idle helper.
     for pause in (30..80).chain((30..80).rev()) {
         let start = std::time::Instant::now();
         while start.elapsed() < Duration::from_micros(pause) {}
@@ -126,7 +126,7 @@ fn helpers_that_are_about_to_sleep_miss_nothing() {
 
 #[test]
 fn nested_calls_run_on_the_thread_that_makes_them() {
-    let _turn = with_threads(3);
+    let _guard = with_threads(3);
     assert!(!in_parallel_region());
     let total = AtomicUsize::new(0);
     parallel_for(0..8, 1, |_| {
@@ -142,7 +142,7 @@ fn nested_calls_run_on_the_thread_that_makes_them() {
 
 #[test]
 fn many_callers_at_once() {
-    let _turn = with_threads(3);
+    let _guard = with_threads(3);
     let start = Barrier::new(6);
     thread::scope(|scope| {
         for caller in 0..6 {
@@ -159,7 +159,7 @@ fn many_callers_at_once() {
 
 #[test]
 fn the_thread_count_may_change_while_others_work() {
-    let _turn = with_threads(2);
+    let _guard = with_threads(2);
     thread::scope(|scope| {
         let worker = scope.spawn(|| (0..2000).all(|_| visits(64, 4).iter().all(|&n| n == 1)));
         for n in (1..7).cycle().take(5000) {
@@ -174,7 +174,7 @@ fn the_thread_count_may_change_while_others_work() {
 #[test]
 fn a_panic_resumes_on_the_caller_and_the_pool_lives_on() {
     for threads in [1, 2, 4] {
-        let _turn = with_threads(threads);
+        let _guard = with_threads(threads);
         for bad in [0, 17, 31] {
             let caught = panic::catch_unwind(|| {
                 parallel_for(0..32, 1, |part| assert!(part.start != bad, "chunk {bad}"));
@@ -197,7 +197,7 @@ fn task_visits(count: usize) -> Vec<usize> {
 #[test]
 fn every_task_is_run_once_by_any_number_of_threads() {
     for threads in [1, 2, 5] {
-        let _turn = with_threads(threads);
+        let _guard = with_threads(threads);
         for count in [0, 1, 2, 100] {
             assert_eq!(task_visits(count), vec![1; count]);
         }
@@ -211,7 +211,7 @@ fn every_task_is_run_once_by_any_number_of_threads() {
 
 #[test]
 fn a_panic_in_a_task_resumes_on_the_caller() {
-    let _turn = with_threads(2);
+    let _guard = with_threads(2);
     let caught =
         panic::catch_unwind(|| for_each_task((0..50).collect(), |i: i32| assert!(i != 7, "task {i}")));
     assert_eq!(caught.unwrap_err().downcast_ref::<String>().unwrap(), "task 7");
@@ -221,7 +221,7 @@ fn a_panic_in_a_task_resumes_on_the_caller() {
 #[test]
 #[cfg(unix)]
 fn a_forked_child_works_at_once() {
-    let _turn = with_threads(3);
+    let _guard = with_threads(3);
     assert!(visits(1000, 10).iter().all(|&n| n == 1));
     assert_eq!(task_visits(30), [1; 30]);
     // SAFETY: the child touches only this pool, the allocator (which glibc keeps usable) and `_exit`.
@@ -243,42 +243,42 @@ fn a_forked_child_works_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_thread_leaves_a_core_comes_back_and_keeps_what_it_may_use() {
-    let (me, cores) = (place::Thread::current(), available());
-    // Between a move and a look the system may move it again.
+fn a_thread_moves_off_a_core_and_back_and_keeps_its_affinity() {
+    let (me, cores) = (affinity::Thread::current(), available());
+    // Between the move and the check the system may move it again.
     let moved = (0..100).any(|_| {
-        let Some(first) = place::core() else { return false };
-        me.leave(first, 2);
-        let left = place::core() != Some(first);
-        me.join(first);
-        left && place::core() == Some(first)
+        let Some(first) = affinity::current_core() else { return false };
+        me.exclude_core(first, 2);
+        let left = affinity::current_core() != Some(first);
+        me.migrate_to(first);
+        left && affinity::current_core() == Some(first)
     });
     assert!(moved || cores == 1);
-    // Where threads are more than cores, nothing is asked of the system.
-    me.leave(0, usize::MAX);
+    // With more threads than cores, it stays.
+    me.exclude_core(0, usize::MAX);
     assert_eq!(available(), cores);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_clock_of_a_thread_stands_still_while_it_sleeps() {
+fn the_cpu_time_of_a_thread_does_not_advance_while_it_sleeps() {
     let (send, receive) = std::sync::mpsc::channel();
     let (wake, sleep) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            send.send(place::Thread::current()).unwrap();
+            send.send(affinity::Thread::current()).unwrap();
             assert!(sleep.recv().is_err());
         });
         let sleeper = receive.recv().unwrap();
         let still = || {
-            let before = sleeper.time();
+            let before = sleeper.cpu_time();
             thread::sleep(Duration::from_millis(2));
-            before.is_some() && sleeper.time() == before
+            before.is_some() && sleeper.cpu_time() == before
         };
         assert!((0..100).any(|_| still()));
         drop(wake);
     });
-    let me = place::Thread::current();
-    let before = me.time();
-    while me.time() == before {}
+    let me = affinity::Thread::current();
+    let before = me.cpu_time();
+    while me.cpu_time() == before {}
 }

@@ -49,7 +49,7 @@ const ADDRESS_OF_KERNELS: &Programs = &[
 const THREAD: &Programs = &[
     (&["-p", "flambeau-core", "--tests"], &[]),
     (&["-p", "flambeau-parallel", "--lib"], &[]),
-    (&["-p", "flambeau-autograd", "--test", "contract", "--test", "spares"], &[]),
+    (&["-p", "flambeau-autograd", "--test", "contract", "--test", "grad_accumulator_cache"], &[]),
     (&["-p", "flambeau-tests", "--test", "races"], &[]),
 ];
 
@@ -121,7 +121,7 @@ fn count_passed(text: &str) -> usize {
 }
 
 pub(crate) fn loom() -> Outcome {
-    for tests in [["flambeau-core", "--test", "loom"], ["flambeau-parallel", "--lib", "seats"]] {
+    for tests in [["flambeau-core", "--test", "loom"], ["flambeau-parallel", "--lib", "job_slots"]] {
         let mut command = cargo(&["test", "--release", "--package"]);
         command.args(tests);
         // A folder of its own, so that the flag does not rebuild everything else.

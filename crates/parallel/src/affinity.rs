@@ -1,12 +1,13 @@
-//! Where threads run, so that those of one job do not take turns on one core while a stranger has another for itself.
+//! Which cores threads run on. Two threads of one job must not share a core while a thread of another process has a core to itself.
 //!
-//! A kernel likes to wake a thread where its waker runs, takes two threads of ours on one core and a stranger on the other for
-//! balanced, and leaves a thread that lost its core where it is, near its cache, though another core has nothing to do.
+//! The scheduler of Linux tends to wake a thread on the core of the thread that wakes it. It takes two of our threads on one core and
+//! another process's thread on the next for balanced. A thread that was preempted stays on its core, whose cache holds its data, even
+//! if another core is idle.
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{Thread, core};
+pub(super) use elsewhere::{Thread, current_core};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{Thread, core};
+pub(super) use linux::{Thread, current_core};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -18,13 +19,13 @@ mod linux {
     const SIZE: usize = size_of::<cpu_set_t>();
 
     /// The core that the calling thread is on at this moment; `None` where the system does not say.
-    pub(crate) fn core() -> Option<usize> {
+    pub(crate) fn current_core() -> Option<usize> {
         // SAFETY: takes nothing, and gives a number or -1.
         let core = usize::try_from(unsafe { libc::sched_getcpu() });
         core.ok().filter(|&core| core < 8 * SIZE)
     }
 
-    /// A thread by its number.
+    /// A thread by its Linux thread id.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Thread(libc::pid_t);
 
@@ -34,9 +35,9 @@ mod linux {
             Self(unsafe { libc::gettid() })
         }
 
-        /// For how long it has run; stands still while it waits for a core.
-        pub(crate) fn time(self) -> Option<Duration> {
-            // The clock of a thread, as the kernel numbers it (CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK).
+        /// The CPU time that it has used, which does not advance while it waits for a core.
+        pub(crate) fn cpu_time(self) -> Option<Duration> {
+            // The id of the thread's CPU clock, as the kernel encodes it (CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK).
             let clock = (!self.0 << 3) | 6;
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: there is room for the answer.
@@ -44,14 +45,14 @@ mod linux {
             (status == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
         }
 
-        /// Moves it off a core, if those that it may use are enough for each of `threads` to have its own.
-        pub(crate) fn leave(self, core: usize, threads: usize) {
+        /// Moves it off `core`, if it may use at least `threads` cores, so that each of so many threads can have its own.
+        pub(crate) fn exclude_core(self, core: usize, threads: usize) {
             // SAFETY: a set has room for the core.
             self.narrow(threads, |all| unsafe { CPU_CLR(core, all) });
         }
 
-        /// Moves it to a core, if it may use that.
-        pub(crate) fn join(self, core: usize) {
+        /// Moves it to `core`, if it may use that.
+        pub(crate) fn migrate_to(self, core: usize) {
             self.narrow(1, |all| {
                 *all = no_cores();
                 // SAFETY: a set has room for the core.
@@ -59,7 +60,8 @@ mod linux {
             });
         }
 
-        /// Narrows the cores that it may use for a moment, if they are `enough`: later the kernel may place it as before.
+        /// Narrows its affinity for a moment, if that has at least `enough` cores: the thread is migrated, and then gets its affinity
+        /// back, so that the scheduler may choose any of its cores later.
         fn narrow(self, enough: usize, narrow: impl FnOnce(&mut cpu_set_t)) {
             let mut all = no_cores();
             // SAFETY: a set has `SIZE` bytes, and is read once it is known.
@@ -85,12 +87,12 @@ mod linux {
     }
 }
 
-/// Threads stay where the system puts them.
+/// On other systems threads stay on the cores that the scheduler chooses.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use std::time::Duration;
 
-    pub(crate) fn core() -> Option<usize> {
+    pub(crate) fn current_core() -> Option<usize> {
         None
     }
 
@@ -102,12 +104,12 @@ mod elsewhere {
             Self
         }
 
-        pub(crate) fn time(self) -> Option<Duration> {
+        pub(crate) fn cpu_time(self) -> Option<Duration> {
             None
         }
 
-        pub(crate) fn leave(self, _core: usize, _threads: usize) {}
+        pub(crate) fn exclude_core(self, _core: usize, _threads: usize) {}
 
-        pub(crate) fn join(self, _core: usize) {}
+        pub(crate) fn migrate_to(self, _core: usize) {}
     }
 }

@@ -1,32 +1,32 @@
-//! Seats are taken and given back in turn, and in every order that loom finds.
+//! Slots are taken and given back by one thread, and by several in every order that loom finds.
 
 #[cfg(not(loom))]
-mod in_turn {
+mod single_threaded {
     use super::super::*;
 
     #[test]
-    fn seats_are_taken_in_turn_and_counted() {
-        let seats = Seats::default();
-        assert!(!seats.are_open() && seats.take().is_none());
-        seats.open(2);
-        assert!(seats.are_open() && !seats.are_taken());
-        assert_eq!([seats.take(), seats.take(), seats.take()], [Some(2), Some(1), None]);
-        assert!(seats.caller_sleeps());
-        assert_eq!([seats.leave(), seats.leave()], [false, true]);
-        assert!(!seats.caller_sleeps() && !seats.are_taken());
-        seats.caller_wakes();
-        seats.open(3);
-        seats.close();
-        assert!(seats.take().is_none() && !seats.are_taken());
+    fn slots_are_taken_one_by_one_and_counted() {
+        let slots = JobSlots::default();
+        assert!(!slots.has_free() && slots.take().is_none());
+        slots.open(2);
+        assert!(slots.has_free() && !slots.has_taken());
+        assert_eq!([slots.take(), slots.take(), slots.take()], [Some(2), Some(1), None]);
+        assert!(slots.caller_sleeps());
+        assert_eq!([slots.leave(), slots.leave()], [false, true]);
+        assert!(!slots.caller_sleeps() && !slots.has_taken());
+        slots.caller_wakes();
+        slots.open(3);
+        slots.close();
+        assert!(slots.take().is_none() && !slots.has_taken());
     }
 
     #[test]
-    fn more_than_there_are_numbers_for_are_as_many_as_there_are() {
-        let seats = Seats::default();
-        seats.open(usize::MAX);
-        assert_eq!(seats.take(), Some(MOST as usize));
-        seats.close();
-        assert!(seats.are_taken() && !seats.leave() && !seats.are_taken());
+    fn more_slots_than_the_word_can_count_are_as_many_as_it_can() {
+        let slots = JobSlots::default();
+        slots.open(usize::MAX);
+        assert_eq!(slots.take(), Some(MAX_COUNT as usize));
+        slots.close();
+        assert!(slots.has_taken() && !slots.leave() && !slots.has_taken());
     }
 }
 
@@ -41,7 +41,7 @@ mod interleavings {
     /// What the caller's stack is to a helper, and what a helper writes.
     #[derive(Default)]
     struct Shared {
-        seats: Seats,
+        slots: JobSlots,
         job: UnsafeCell<usize>,
         done: [UnsafeCell<usize>; 2],
     }
@@ -57,12 +57,12 @@ mod interleavings {
         all.check(model);
     }
 
-    /// Takes a seat if there is one, and adds the job to its own sum.
+    /// A helper: takes a slot if there is one, and adds the job's number to its own sum.
     fn help(shared: &Shared, helper: usize) {
-        if shared.seats.take().is_some() {
+        if shared.slots.take().is_some() {
             let job = shared.job.with(|job| unsafe { *job });
             shared.done[helper].with_mut(|done| unsafe { *done += job });
-            shared.seats.leave();
+            shared.slots.leave();
         }
     }
 
@@ -78,14 +78,14 @@ mod interleavings {
                 .collect();
             for number in 1..=2 {
                 shared.job.with_mut(|job| unsafe { *job = number });
-                shared.seats.open(number);
-                shared.seats.close();
-                while shared.seats.are_taken() {
+                shared.slots.open(number);
+                shared.slots.close();
+                while shared.slots.has_taken() {
                     thread::yield_now();
                 }
                 shared.job.with_mut(|job| unsafe { *job = 100 });
                 let done: usize = shared.done.iter().map(|done| done.with(|done| unsafe { *done })).sum();
-                // A seat for the first job, two for the second.
+                // One slot for the first job, two for the second.
                 assert!(if number == 1 { done <= 1 } else { done <= 5 }, "{done} in {number}");
             }
             helpers.into_iter().for_each(|helper| helper.join().unwrap());
@@ -96,14 +96,14 @@ mod interleavings {
     fn the_last_helper_knows_that_the_caller_sleeps() {
         explore(|| {
             let shared = Arc::new(Shared::default());
-            shared.seats.open(1);
+            shared.slots.open(1);
             let helper = {
                 let shared = Arc::clone(&shared);
-                thread::spawn(move || shared.seats.take().is_some() && shared.seats.leave())
+                thread::spawn(move || shared.slots.take().is_some() && shared.slots.leave())
             };
-            shared.seats.close();
-            let sleeps = shared.seats.caller_sleeps();
-            // Each sleep has its waking, and nobody is woken who does not sleep.
+            shared.slots.close();
+            let sleeps = shared.slots.caller_sleeps();
+            // A caller that sleeps is woken, and one that does not sleep is not.
             assert_eq!(helper.join().unwrap(), sleeps);
         });
     }
