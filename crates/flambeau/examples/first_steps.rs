@@ -9,8 +9,8 @@ fn spirals(n: usize) -> Result<(Tensor, Tensor)> {
     let (mut points, mut sides) = (Vec::new(), Vec::new());
     for i in 0..2 * n {
         let side = if i % 2 == 0 { 1.0f32 } else { -1.0 };
-        let turn = 0.3 + 3.0 * (i / 2) as f32 / n as f32;
-        points.extend([side * turn * turn.cos() / 3.0, side * turn * turn.sin() / 3.0]);
+        let angle = 0.3 + 3.0 * (i / 2) as f32 / n as f32;
+        points.extend([side * angle * angle.cos() / 3.0, side * angle * angle.sin() / 3.0]);
         sides.push(side);
     }
     let rows = 2 * n as i64;

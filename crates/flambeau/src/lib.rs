@@ -1,4 +1,4 @@
-//! A tensor library with automatic differentiation, built inside the way PyTorch is built.
+//! A tensor library with automatic differentiation, whose internals are layered as those of PyTorch.
 //!
 //! ```
 //! use flambeau::{Autograd, Tensor};
@@ -17,7 +17,7 @@
 //! | [`autograd`] | recording, backward, forward mode, hooks, custom functions, gradcheck |
 //! | [`nn`] | modules, optimisers, data loading, checkpoints |
 //! | [`profiler`] | what took how long, and how much memory |
-//! | [`dispatch`], [`cpu_fallback`] | what crates that bring operators, kernels or devices use |
+//! | [`dispatch`], [`cpu_fallback`] | what crates that add operators, kernels or devices use |
 //! | [`core`] | what a tensor is, before any operator exists |
 
 pub use flambeau_autograd as autograd;

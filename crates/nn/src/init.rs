@@ -2,7 +2,7 @@
 
 use flambeau_autograd::no_grad;
 use flambeau_core::{Generator, Result, ensure};
-use flambeau_ops::native::each::normal::{ndtr, ndtri};
+use flambeau_ops::native::pointwise::special_scalar::normal::{ndtr, ndtri};
 use flambeau_ops::{Tensor, ops};
 
 /// Which number of connections keeps its variance.

@@ -24,7 +24,7 @@ use flambeau_autograd::Autograd;
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
 
-/// A tensor of the default type that asks for a gradient; its values are whatever the memory held.
+/// An uninitialised tensor of the default type that requires a gradient.
 fn parameter(sizes: &[i64]) -> Result<Tensor> {
     let tensor = Tensor::empty(sizes, flambeau_core::default_dtype())?;
     tensor.requires_grad_(true)?;

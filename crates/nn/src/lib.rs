@@ -37,4 +37,4 @@ pub mod visit;
 
 pub use layers::*;
 pub use module::{KeyDifference, Module, StateDict};
-pub use visit::{Buffer, Field, Kind, Mode, Visitor, VisitorMut};
+pub use visit::{Buffer, Field, Kind, Training, Visitor, VisitorMut};

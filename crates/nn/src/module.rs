@@ -1,6 +1,6 @@
 //! What every model is: a function of tensors whose parameters, buffers and parts can be listed.
 
-use crate::visit::{Kind, Mode, Visitor, VisitorMut};
+use crate::visit::{Kind, Training, Visitor, VisitorMut};
 use flambeau_autograd::{Autograd, no_grad};
 use flambeau_core::{Device, Result, ScalarType, TensorOptions, backend, bail, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Tensors by their names: `"fc1.weight"`. The tensors share their elements with what they were taken from.
 pub type StateDict = BTreeMap<String, Tensor>;
 
-/// Keys that [`Module::load_matching`] could do nothing with.
+/// Keys in which the module and the state given to [`Module::load_state_dict_partial`] differ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyDifference {
     /// What the module has and the state has not.
@@ -98,11 +98,11 @@ pub trait Module: Send + Sync {
         self.named_parameters().iter().map(|(_, tensor)| tensor.numel()).sum()
     }
 
-    /// Turns training behaviour on or off in every module inside: dropout, statistics of batches.
+    /// Enables or disables training behaviour in every module inside: dropout, statistics of batches.
     fn train(&self, training: bool) {
         self.visit(&mut Visitor::new(
             &mut |_, _, _| {},
-            &mut |mode: &Mode| mode.set(training),
+            &mut |flag: &Training| flag.set(training),
             &mut |_, _| {},
         ));
     }
@@ -120,7 +120,7 @@ pub trait Module: Send + Sync {
         self.parameters().iter().try_for_each(|tensor| tensor.set_grad(None))
     }
 
-    /// Whether gradients are asked for, for every parameter: `false` freezes the module.
+    /// Sets `requires_grad` of every parameter: `false` freezes the module.
     ///
     /// # Errors
     /// `Autograd` where a parameter is no leaf or not of floating point.
@@ -175,7 +175,7 @@ pub trait Module: Send + Sync {
     ///
     /// # Errors
     /// `Shape` and `Dtype` naming the key that does not fit; nothing is written then.
-    fn load_matching(&self, state: &StateDict) -> Result<KeyDifference> {
+    fn load_state_dict_partial(&self, state: &StateDict) -> Result<KeyDifference> {
         let (pairs, difference) = matched(self, state)?;
         copy_all(&pairs)?;
         Ok(difference)
@@ -284,7 +284,7 @@ fn copy_all(pairs: &Pairs) -> Result<()> {
     Ok(())
 }
 
-/// A copy that is a leaf and asks for a gradient if `tensor` does.
+/// A copy that is a leaf and requires a gradient if `tensor` does.
 fn converted(tensor: &Tensor, options: TensorOptions) -> Result<Tensor> {
     let _guard = no_grad();
     let copy = Tensor::empty(tensor.sizes(), options)?;

@@ -38,14 +38,14 @@ pub trait Optimizer {
     /// `InvalidArgument` unless there is one rate of at least 0 for each group.
     fn set_learning_rates(&mut self, rates: &[f64]) -> Result<()>;
 
-    /// What it remembers, and the options of its groups: `"state.3.exp_avg"` of the fourth parameter, and
+    /// The state of its parameters, and the options of its groups: `"state.3.exp_avg"` of the fourth parameter, and
     /// `"group.0.lr"` as tensors of one f64. Tensors are shared, not copied.
     ///
     /// # Errors
     /// `OutOfMemory`.
     fn state_dict(&self) -> Result<StateDict>;
 
-    /// Takes over what another remembered. Nothing has changed if it fails.
+    /// Takes over another optimiser's state. Nothing has changed if it fails.
     ///
     /// # Errors
     /// `InvalidArgument` naming a key that is missing or unexpected, `Shape` and `Dtype` naming one that does not fit.

@@ -19,12 +19,12 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
-/// Notes that are kept beside tensors.
-pub type Notes = BTreeMap<String, String>;
+/// Text saved beside tensors, by key: the `__metadata__` of the safetensors format.
+pub type Metadata = BTreeMap<String, String>;
 
-/// Writes `tensors` and `notes` to `path` as a safetensors file, which PyTorch's `safetensors.torch.load_file` reads too. The
-/// file is complete on the disk before it takes the place of the one of before, whose permissions it has, and which a failure
-/// leaves as it was. The tensors are saved as they are at one moment: nobody can write to them meanwhile.
+/// Writes `tensors` and `metadata` to `path` as a safetensors file, which PyTorch's `safetensors.torch.load_file` reads too. The
+/// file is written completely before it replaces the previous one, whose permissions it gets, and which stays as it was if this
+/// fails. The tensors are saved as they are at one moment: nobody can write to them meanwhile.
 ///
 /// # Errors
 /// `Io` naming `path`, `Busy` where an accessor of this thread is writing to a tensor, `OutOfMemory` for the copy of a tensor that is
@@ -36,49 +36,49 @@ pub type Notes = BTreeMap<String, String>;
 /// let path = std::env::temp_dir().join(format!("flambeau-doc-{}.safetensors", std::process::id()));
 /// let layer = Linear::new(2, 3)?;
 /// save(&path, &layer.state_dict()?, &[("made by".to_string(), "a test".to_string())].into())?;
-/// let (tensors, notes) = load(&path)?;
+/// let (tensors, metadata) = load(&path)?;
 /// layer.load_state_dict(&tensors)?;
-/// assert_eq!(notes["made by"], "a test");
+/// assert_eq!(metadata["made by"], "a test");
 /// # std::fs::remove_file(path)?;
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
-pub fn save(path: impl AsRef<Path>, tensors: &StateDict, notes: &Notes) -> Result<()> {
-    save_unless(path, tensors, notes, &|| Ok(()))
+pub fn save(path: impl AsRef<Path>, tensors: &StateDict, metadata: &Metadata) -> Result<()> {
+    save_unless(path, tensors, metadata, &|| Ok(()))
 }
 
-/// The same, unless `interrupted` returns an error. It is asked from time to time; then `path` stays as it was.
+/// The same, unless `interrupted`, which is called from time to time, returns an error; then `path` stays as it was.
 ///
 /// # Errors
 /// Those of [`save`], and that of `interrupted`.
 pub fn save_unless(
     path: impl AsRef<Path>,
     tensors: &StateDict,
-    notes: &Notes,
+    metadata: &Metadata,
     interrupted: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let path = path.as_ref();
     entries(tensors)
-        .and_then(|entries| write(path, entries, notes, interrupted))
+        .and_then(|entries| write(path, entries, metadata, interrupted))
         .map_err(|e| e.context(format!("saving {}", path.display())))
 }
 
-/// The tensors and notes of a safetensors file, in memory of their own.
+/// The tensors and metadata of a safetensors file, in memory of their own.
 ///
 /// # Errors
 /// `Io` naming `path` where it cannot be read, is cut short or is not a safetensors file; `NotImplemented` for types of
 /// elements that have no tensors here, `OutOfMemory`.
-pub fn load(path: impl AsRef<Path>) -> Result<(StateDict, Notes)> {
+pub fn load(path: impl AsRef<Path>) -> Result<(StateDict, Metadata)> {
     let path = path.as_ref();
     read(path).map_err(|e| e.context(format!("loading {}", path.display())))
 }
 
-/// So many bytes are written before somebody is asked whether to go on.
+/// Bytes that are written between two calls of `interrupted`.
 const PIECE: usize = 1 << 24;
 
 fn write(
     path: &Path,
     mut entries: Entries<'_>,
-    notes: &Notes,
+    metadata: &Metadata,
     interrupted: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     // Large elements first, so that all lie at multiples of their size.
@@ -86,7 +86,7 @@ fn write(
     // The tensors are free again before the file is on the disk.
     atomic::replace(path, move |file| {
         let mut file = BufWriter::new(file);
-        header::write(&mut file, &entries, notes)?;
+        header::write(&mut file, &entries, metadata)?;
         for (_, entry) in &entries {
             for piece in entry.bytes()?.chunks(PIECE) {
                 interrupted()?;
@@ -127,7 +127,7 @@ fn scalar_type(code: &str) -> Result<ScalarType> {
     })
 }
 
-fn read(path: &Path) -> Result<(StateDict, Notes)> {
+fn read(path: &Path) -> Result<(StateDict, Metadata)> {
     ensure!(
         cfg!(target_endian = "little"),
         NotImplemented,
@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<(StateDict, Notes)> {
     contents(&mut file, size).map_err(|e| of_reader(e).context("not a whole safetensors file"))
 }
 
-fn contents(file: &mut File, size: u64) -> Result<(StateDict, Notes)> {
+fn contents(file: &mut File, size: u64) -> Result<(StateDict, Metadata)> {
     let header = header::read(file, size)?;
     let mut tensors = StateDict::new();
     // The elements lie one after another in this order.
@@ -147,7 +147,7 @@ fn contents(file: &mut File, size: u64) -> Result<(StateDict, Notes)> {
         let tensor = tensor.map_err(|e| e.context(format!("`{name}`")))?;
         tensors.insert(name, tensor);
     }
-    Ok((tensors, header.notes))
+    Ok((tensors, header.metadata))
 }
 
 /// The next elements of a file that is known to have as many, read into the memory where they stay.

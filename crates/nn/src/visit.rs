@@ -1,4 +1,4 @@
-//! How the tensors inside a module are found: each field shows itself to a visitor under its name.
+//! Traversal of a module's tensors: each field passes itself to a visitor under its name.
 
 use crate::Module;
 use flambeau_ops::Tensor;
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a tensor is to its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Trained: asks for a gradient, is given to optimisers, and saved.
+    /// Trained: requires a gradient, is given to optimisers, and saved.
     Parameter,
     /// Saved, but not trained.
     Buffer,
 }
 
-/// Whether a module trains. Shared by all who look at the module; a new one trains.
+/// Whether a module is in training mode, as a new one is. Interior mutability, so that `train(&self)` can set it.
 #[derive(Debug)]
-pub struct Mode(AtomicBool);
+pub struct Training(AtomicBool);
 
-impl Mode {
+impl Training {
     /// Training.
     pub fn new() -> Self {
-        Mode(AtomicBool::new(true))
+        Training(AtomicBool::new(true))
     }
 
     /// Whether it trains.
@@ -28,15 +28,15 @@ impl Mode {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Turns training on or off.
+    /// Enables or disables training.
     pub fn set(&self, training: bool) {
         self.0.store(training, Ordering::Relaxed);
     }
 }
 
-impl Default for Mode {
+impl Default for Training {
     fn default() -> Self {
-        Mode::new()
+        Training::new()
     }
 }
 
@@ -63,11 +63,11 @@ impl Default for Mode {
 #[derive(Debug, Clone)]
 pub struct Buffer(pub Tensor);
 
-/// Goes through a module and is shown its tensors, modes and modules, each under its full name.
+/// Visits a module's tensors, training flags and submodules, each under its full name.
 pub struct Visitor<'a> {
     path: String,
     tensor: &'a mut dyn FnMut(&str, Kind, &Tensor),
-    mode: &'a mut dyn FnMut(&Mode),
+    training: &'a mut dyn FnMut(&Training),
     module: &'a mut dyn FnMut(&str, &dyn Module),
 }
 
@@ -75,10 +75,10 @@ impl<'a> Visitor<'a> {
     /// A visitor that calls these.
     pub fn new(
         tensor: &'a mut dyn FnMut(&str, Kind, &Tensor),
-        mode: &'a mut dyn FnMut(&Mode),
+        training: &'a mut dyn FnMut(&Training),
         module: &'a mut dyn FnMut(&str, &dyn Module),
     ) -> Self {
-        Visitor { path: String::new(), tensor, mode, module }
+        Visitor { path: String::new(), tensor, training, module }
     }
 
     /// Shows the field called `name`.
@@ -119,7 +119,7 @@ fn push(path: &mut String, name: &str) -> usize {
     length
 }
 
-/// What a field of a module can be: a [`Tensor`] (a parameter), a [`Buffer`], a [`Mode`], a [`Module`]; and options, vectors
+/// What a field of a module can be: a [`Tensor`] (a parameter), a [`Buffer`], a [`Training`], a [`Module`]; and options, vectors
 /// and arrays of these, whose elements are named by their numbers.
 pub trait Field {
     /// Shows what it holds.
@@ -160,9 +160,9 @@ impl Field for Buffer {
     }
 }
 
-impl Field for Mode {
+impl Field for Training {
     fn show(&self, visitor: &mut Visitor<'_>) {
-        (visitor.mode)(self);
+        (visitor.training)(self);
     }
 
     fn show_mut(&mut self, _: &mut VisitorMut<'_>) {}
@@ -222,7 +222,7 @@ impl<M: Module + ?Sized> Module for Box<M> {
     }
 }
 
-/// Inside `impl Module`, names the fields that hold parameters, buffers, modes and modules: `fields!(hidden, out);`. The
+/// Inside `impl Module`, names the fields that hold parameters, buffers, training flags and modules: `fields!(hidden, out);`. The
 /// other fields, sizes and the like, are left out; `fields!();` is for a module that holds none.
 #[macro_export]
 macro_rules! fields {

@@ -18,7 +18,7 @@ fn with<M: Module>(mut module: M, values: &[(&str, Tensor)]) -> M {
     module.to_dtype(ScalarType::F64).unwrap();
     module.requires_grad_(false).unwrap();
     let state: StateDict = values.iter().map(|(name, tensor)| (name.to_string(), tensor.clone())).collect();
-    assert!(module.load_matching(&state).unwrap().unexpected.is_empty());
+    assert!(module.load_state_dict_partial(&state).unwrap().unexpected.is_empty());
     module
 }
 

@@ -1,4 +1,4 @@
-//! The loader: every example once, in the order that was asked for, whatever happens to the thread behind it.
+//! The loader: every example once, in the requested order, whatever happens to the thread behind it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_core::{Error, ErrorKind, Generator, Result};
@@ -50,7 +50,7 @@ fn shuffling_is_fixed_by_the_seed_and_changes_with_the_epoch() {
     assert!(all.into_iter().eq(0..50));
 }
 
-/// Every place is as likely: of 6000 shuffles of 3, each of the 6 orders within five standard deviations of 1000.
+/// Every permutation is as likely: of 6000 shuffles of 3, each of the 6 orders within five standard deviations of 1000.
 #[test]
 fn every_order_is_as_likely() {
     let sampler = flambeau_nn::data::RandomSampler(Generator::new(1));
@@ -83,9 +83,9 @@ fn it_goes_on_at_the_very_batch_where_it_stopped() {
     }
 }
 
-/// Counts what it is asked for, and fails or panics where told.
+/// Counts requests, and fails or panics at the given ones.
 struct Trap {
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     error_at: usize,
     panic_at: usize,
 }
@@ -98,7 +98,7 @@ impl Dataset for Trap {
     }
 
     fn get(&self, index: usize) -> Result<Tensor> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requests.fetch_add(1, Ordering::SeqCst);
         assert!(index != self.panic_at, "a trap at {index}");
         if index == self.error_at {
             return Err(Error::new(ErrorKind::Io, "no such file"));
@@ -108,9 +108,9 @@ impl Dataset for Trap {
 }
 
 fn trap(error_at: usize, panic_at: usize) -> (Arc<AtomicUsize>, DataLoader<Trap>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let loader = DataLoader::new(Trap { asked: asked.clone(), error_at, panic_at });
-    (asked, loader.batch_size(2).unwrap())
+    let requests = Arc::new(AtomicUsize::new(0));
+    let loader = DataLoader::new(Trap { requests: requests.clone(), error_at, panic_at });
+    (requests, loader.batch_size(2).unwrap())
 }
 
 #[test]
@@ -133,15 +133,15 @@ fn errors_and_panics_of_the_data_set_are_errors_of_their_batch() {
 
 #[test]
 fn the_thread_ends_with_the_iterator_and_reads_no_further_ahead_than_told() {
-    let (asked, loader) = trap(usize::MAX, usize::MAX);
+    let (requests, loader) = trap(usize::MAX, usize::MAX);
     let mut batches: Batches<Trap> = loader.prefetch(3).iter().unwrap();
     assert!(batches.next().unwrap().is_ok());
     drop(batches);
-    let after = asked.load(Ordering::SeqCst);
+    let after = requests.load(Ordering::SeqCst);
     // One batch read, three made ahead, and one more that may have been begun when the first was taken.
     assert!(after <= 2 * (1 + 3 + 1), "{after}");
     // Only the test's own handle is left: the thread has let go of the data set.
-    assert_eq!(Arc::strong_count(&asked), 1);
+    assert_eq!(Arc::strong_count(&requests), 1);
 }
 
 #[test]

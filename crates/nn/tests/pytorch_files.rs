@@ -29,7 +29,7 @@ fn every_type_and_layout() {
     assert_eq!((special[2].to_bits(), special[3].to_bits()), (0x8000_0000, 1));
     let base = &found["base"];
     let views: [(&str, &[i64], &[i64], i64); 3] =
-        [("turned", &[6, 4], &[1, 6], 0), ("gaps", &[2, 2], &[12, 3], 6), ("repeated", &[2, 3], &[0, 0], 5)];
+        [("column", &[6, 4], &[1, 6], 0), ("gaps", &[2, 2], &[12, 3], 6), ("repeated", &[2, 3], &[0, 0], 5)];
     for (name, sizes, strides, offset) in views {
         let view = &found[name];
         assert_eq!((view.sizes(), view.strides(), view.storage_offset()), (sizes, strides, offset), "{name}");
@@ -143,16 +143,16 @@ fn a_file_cut_short_anywhere_is_an_error() {
 fn damage_is_an_error_or_another_value_and_nothing_worse() {
     let whole = std::fs::read(file("checkpoint.pt")).unwrap();
     let mut refused = 0;
-    for place in (0..whole.len()).step_by(7) {
+    for index in (0..whole.len()).step_by(7) {
         let mut damaged = whole.clone();
-        damaged[place] ^= 0x15;
+        damaged[index] ^= 0x15;
         let damaged = Temporary::new("damaged", &damaged);
         refused += usize::from(load_pytorch(&damaged.0).is_err());
     }
     assert!(refused > 50, "{refused}");
 }
 
-/// An archive with these records, in the way of PKWARE's note, with numbers of 64 bits if asked.
+/// An archive with these records, as PKWARE's APPNOTE describes it, with 64-bit numbers on request.
 fn archive(records: &[(&str, &[u8])], wide: bool) -> Vec<u8> {
     let (mut file, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes) in records {

@@ -42,7 +42,7 @@ fn of_every_type() -> StateDict {
     tensors.insert("empty".into(), Tensor::zeros(&[0, 3], ()).unwrap());
     tensors.insert("number".into(), Tensor::from(-2.5f64));
     tensors.insert("nan".into(), Tensor::from([f32::NAN, f32::NEG_INFINITY, -0.0]));
-    tensors.insert("turned".into(), Tensor::from([[1i64, 2], [3, 4]]).t().unwrap());
+    tensors.insert("transposed".into(), Tensor::from([[1i64, 2], [3, 4]]).t().unwrap());
     tensors
 }
 
@@ -51,10 +51,10 @@ fn every_type_comes_back_to_the_bit() {
     let folder = Folder::new("types");
     let path = folder.0.join("all");
     let tensors = of_every_type();
-    let notes = [("key".to_string(), "value \"with\" quotes ü".to_string())].into();
-    save(&path, &tensors, &notes).unwrap();
-    let (loaded, loaded_notes) = load(&path).unwrap();
-    assert_eq!(loaded_notes, notes);
+    let metadata = [("key".to_string(), "value \"with\" quotes ü".to_string())].into();
+    save(&path, &tensors, &metadata).unwrap();
+    let (loaded, loaded_metadata) = load(&path).unwrap();
+    assert_eq!(loaded_metadata, metadata);
     assert_eq!(loaded.len(), tensors.len());
     for (name, tensor) in &tensors {
         let got = &loaded[name];
@@ -67,7 +67,7 @@ fn every_type_comes_back_to_the_bit() {
             assert!(got.equal(tensor).unwrap(), "{name}");
         }
     }
-    assert_eq!(loaded["turned"].to_vec::<i64>().unwrap(), [1, 3, 2, 4]);
+    assert_eq!(loaded["transposed"].to_vec::<i64>().unwrap(), [1, 3, 2, 4]);
     assert_eq!(folder.names(), ["all"], "nothing is left behind");
 }
 
@@ -101,7 +101,7 @@ fn a_file_cut_anywhere_is_refused() {
     assert!(Checkpoint::load(&whole).is_ok());
 }
 
-/// Any byte may be anything: it is refused, or means the same, but nothing panics and no memory is asked for that the file
+/// Any byte may be anything: it is refused, or means the same, but nothing panics and no memory is allocated that the file
 /// does not have.
 #[test]
 fn a_damaged_byte_is_refused() {
@@ -240,8 +240,8 @@ fn a_save_that_is_interrupted_leaves_the_file_of_before() {
     save(&path, &of_every_type(), &Default::default()).unwrap();
     let before = fs::read(&path).unwrap();
     let tensors: StateDict = (0..5).map(|i| (format!("x{i}"), Tensor::from([f64::from(i)]))).collect();
-    for turns in 0..6u32 {
-        let left = std::cell::Cell::new(turns);
+    for checks in 0..6u32 {
+        let left = std::cell::Cell::new(checks);
         let interrupted = || match left.replace(left.get().saturating_sub(1)) {
             0 => Err(Error::new(ErrorKind::Interrupted, "enough")),
             _ => Ok(()),
@@ -268,7 +268,7 @@ fn checkpoint() -> Checkpoint {
         step: u64::MAX,
         generator: Some(GeneratorState { seed: u64::MAX - 1, offset: 3 }),
         data: Some(Position { epoch: 2, batch: 5, generator: Some(GeneratorState { seed: 7, offset: 9 }) }),
-        notes: [("step".to_string(), "of a note".to_string())].into(),
+        metadata: [("step".to_string(), "of a note".to_string())].into(),
     }
 }
 
@@ -281,7 +281,7 @@ fn a_checkpoint_comes_back_whole() {
     saved.save(&path).unwrap();
     let loaded = Checkpoint::load(&path).unwrap();
     assert_eq!((loaded.step, loaded.generator, loaded.data), (saved.step, saved.generator, saved.data));
-    assert_eq!(loaded.notes, saved.notes);
+    assert_eq!(loaded.metadata, saved.metadata);
     assert_eq!(loaded.model.keys().collect::<Vec<_>>(), ["b.c", "w"]);
     assert_eq!(loaded.model["w"].to_vec::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(loaded.optimizer["group.0.lr"].item::<f64>().unwrap(), 0.1);

@@ -155,7 +155,7 @@ fn states_that_do_not_fit_are_refused_and_change_nothing() {
     assert!(error.message().contains("unexpected keys [\"extra\"]"), "{error}");
     assert_eq!(large.bias.as_ref().unwrap().to_vec::<f32>().unwrap(), before);
 
-    let difference = large.load_matching(&state).unwrap();
+    let difference = large.load_state_dict_partial(&state).unwrap();
     assert_eq!((difference.missing, difference.unexpected), (vec!["weight".into()], vec!["extra".into()]));
     assert_eq!(large.bias.as_ref().unwrap().to_vec::<f32>().unwrap(), [0.0; 3]);
 }

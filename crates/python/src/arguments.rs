@@ -1,6 +1,6 @@
 //! Arguments as PyTorch reads them: static tables of overloads, tried in order, and typed access to what was given.
 //!
-//! As in PyTorch's `PythonArgParser`, an overload fits or not by the types alone: nothing raises on the way, and nothing is
+//! As in PyTorch's `PythonArgParser`, an overload fits or not by the types alone: nothing raises meanwhile, and nothing is
 //! converted before the overload is chosen.
 
 mod accepts;
@@ -24,8 +24,8 @@ use pyo3::prelude::*;
 /// Calls the first overload that fits.
 #[inline]
 pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-    if overrides::may_matter(given) {
-        return overrides::ask(signature, given);
+    if overrides::has_overrides(given) {
+        return overrides::call_override(signature, given);
     }
     for overload in signature.overloads {
         let mut arguments = Arguments::new(given.py, overload.parameters);
@@ -33,8 +33,8 @@ pub(crate) fn dispatch<'py>(signature: &Signature, given: &Given<'_, 'py>) -> Py
             return (overload.call)(&arguments);
         }
     }
-    if overrides::has_stranger(given) {
-        return overrides::ask(signature, given);
+    if overrides::has_non_tensor_override(given) {
+        return overrides::call_override(signature, given);
     }
     Err(mismatch::error(signature, given))
 }

@@ -79,9 +79,9 @@ fn run_grad<'py>(
     create_graph: bool,
     allow_unused: bool,
 ) -> PyResult<Object<'py>> {
-    let (roots, wanted) = (tensors(outputs)?, tensors(inputs)?);
+    let (roots, inputs) = (tensors(outputs)?, tensors(inputs)?);
     let grads = grad_outputs.map_or(Ok(vec![]), optional_tensors)?;
-    let found = run_owning(py, || grad(&roots, &wanted, &grads, retain_graph, create_graph, allow_unused))?;
+    let found = run_owning(py, || grad(&roots, &inputs, &grads, retain_graph, create_graph, allow_unused))?;
     let objects = found.into_iter().map(|grad| grad.into_python(py));
     Ok(PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?.into_any())
 }

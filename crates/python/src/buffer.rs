@@ -4,7 +4,7 @@
 
 use crate::arguments::dtype_of;
 use crate::errors::raise;
-use crate::foreign::{Foreign, let_go};
+use crate::foreign::{Foreign, release_object};
 use crate::tensor::wrap;
 use flambeau_autograd::Autograd;
 use pyo3::exceptions::PyValueError;
@@ -88,7 +88,7 @@ fn frombuffer<'py>(
     };
     let geometry = foreign.geometry()?;
     // SAFETY: (valid) the elements were counted to lie in the bytes, which the view keeps; (shared) is the program's.
-    let tensor = unsafe { foreign.into_tensor(geometry, let_go(view.unbind()))? };
+    let tensor = unsafe { foreign.into_tensor(geometry, release_object(view.unbind()))? };
     if requires_grad {
         tensor.requires_grad_(true).map_err(raise)?;
     }
@@ -105,7 +105,7 @@ fn checked_count(nbytes: i64, size: i64, count: i64, offset: i64) -> PyResult<i6
         Some(format!(
             "offset ({offset} bytes) must be non-negative and no greater than buffer length ({last} bytes)"
         ))
-    } else if count > 0 && count.checked_mul(size).is_none_or(|wanted| wanted > left) {
+    } else if count > 0 && count.checked_mul(size).is_none_or(|requested| requested > left) {
         Some(format!(
             "requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater than \
                       actual buffer length ({nbytes} bytes)"

@@ -89,7 +89,7 @@ pub(crate) unsafe fn enter(
 ) -> *mut ffi::PyObject {
     // SAFETY: (called).
     let py = unsafe { Python::assume_attached() };
-    // SAFETY: (called): `count` values by place, then one for each name. `Bound` is a pointer to an object, and no more.
+    // SAFETY: (called): `count` positional values, then one for each name. `Bound` has the layout of a pointer to an object.
     let (positional, named, names, receiver) = unsafe {
         let names = reference::<PyTuple>(&names);
         let named = names.map_or(0, |names| names.len());
@@ -122,9 +122,9 @@ unsafe fn values<'a, 'py>(first: *const *mut ffi::PyObject, count: usize) -> &'a
 #[inline]
 fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> *mut ffi::PyObject {
     let call = || {
-        let stay = Stay;
+        let guard = ParkOnUnwind;
         let called = call();
-        mem::forget(stay);
+        mem::forget(guard);
         called
     };
     let raised = match catch_unwind(AssertUnwindSafe(call)) {
@@ -224,7 +224,7 @@ impl<'py> Arguments<'_, 'py> {
         self.value(index).cloned()
     }
 
-    /// Runs an operator that makes a tensor, and asks for the gradient of that if argument `index` says so.
+    /// Runs an operator that makes a tensor, and sets its `requires_grad` from argument `index`.
     pub(crate) fn makes(
         &self,
         index: usize,
@@ -280,22 +280,22 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R>
 /// The same for work that has owners of its own of all tensors it looks at, and borrows none from Python's objects.
 #[inline]
 pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
-    let stay = Stay;
+    let guard = ParkOnUnwind;
     let result = py.detach(|| {
         let _lock = Lock::says(false);
         caught(work)
     });
-    mem::forget(stay);
+    mem::forget(guard);
     result
 }
 
 thread_local! {
-    /// Whether this thread is in a call from the interpreter with its lock. The interpreter itself cannot be asked: it says yes on
-    /// every thread once there was a second interpreter.
+    /// Whether this thread is in a call from the interpreter with its lock. `PyGILState_Check` does not tell: it returns 1 on
+    /// every thread once a second interpreter exists.
     static HAS_LOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether this thread has the interpreter's lock, until it is dropped.
+/// Sets whether this thread has the interpreter's lock, until it is dropped.
 struct Lock {
     before: bool,
 }
@@ -314,8 +314,8 @@ impl Drop for Lock {
     }
 }
 
-/// Has every wait for elements that another thread holds give up the interpreter's lock: that thread may want it before it lets
-/// go of them.
+/// Makes every wait for a storage's guard release the interpreter's lock, which the thread that holds the guard may need before it
+/// releases it.
 pub(crate) fn release_lock_while_waiting() {
     blocking::set_while_waiting(|wait| {
         if !HAS_LOCK.with(Cell::get) {
@@ -332,7 +332,7 @@ pub(crate) fn release_lock_while_waiting() {
     });
 }
 
-/// A function that is called on this thread, though another type of closure is asked for.
+/// A closure that is only called on this thread, passed where a `Send` one is required.
 struct OfThisThread<'w>(&'w mut dyn FnMut());
 
 // SAFETY: `detached` runs what it is given on the thread that called it.
@@ -349,12 +349,12 @@ fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(of_panic(&*panic)))
 }
 
-/// Where a thread stays that the C library unwinds: a daemon thread that wants the interpreter's lock while the interpreter ends
-/// (before Python 3.14). No frame of Rust may be passed or catch that on the way, or the process aborts. It is forgotten
-/// where nothing unwinds, and lets panics of Rust pass.
-struct Stay;
+/// Parks a thread that the C library unwinds by `pthread_exit`: before Python 3.14 a daemon thread that waits for the interpreter's
+/// lock while the interpreter ends. Such unwinding through a frame of Rust aborts the process, so the thread is parked for ever in
+/// this destructor instead. Calls that return `forget` it, and panics of Rust pass through.
+struct ParkOnUnwind;
 
-impl Drop for Stay {
+impl Drop for ParkOnUnwind {
     fn drop(&mut self) {
         while !thread::panicking() {
             thread::park();
@@ -371,7 +371,7 @@ unsafe extern "C-unwind" {
     ) -> *mut ffi::PyObject;
 }
 
-/// Calls what the program has written: hooks, functions, classes. The way for all such calls, since a thread may end in them.
+/// Calls Python code of the program: hooks, functions, classes. All such calls go through here, since a thread may end in them.
 pub(crate) fn call<'py, A>(callable: &Bound<'py, PyAny>, arguments: A) -> PyResult<Bound<'py, PyAny>>
 where
     A: IntoPyObject<'py, Target = PyTuple, Error: Into<PyErr>>,
@@ -391,10 +391,10 @@ where
     let py = callable.py();
     let arguments = arguments.into_pyobject(py).map_err(Into::into)?;
     let named = named.map_or(ptr::null_mut(), |named| named.as_ptr());
-    let stay = Stay;
+    let guard = ParkOnUnwind;
     // SAFETY: the lock is held, and all three live; the object that comes back is ours.
     let result = unsafe { PyObject_Call(callable.as_ptr(), arguments.as_borrowed().as_ptr(), named) };
-    mem::forget(stay);
+    mem::forget(guard);
     // SAFETY: as above; null comes with an exception.
     unsafe { Bound::from_owned_ptr_or_err(py, result) }
 }

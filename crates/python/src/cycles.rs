@@ -1,11 +1,11 @@
-//! What Python's collector of cycles is shown of Rust's objects, and when.
+//! Which references held by Rust Python's cyclic garbage collector visits, and when.
 //!
-//! The collector looks twice at what an object refers to, and takes what it does not find again for garbage. So a reference that is
-//! shown once must be shown until the collection ends. Whatever is shown lies behind owners that only an object of Python's reaches
-//! (see [`exclusive`](flambeau_autograd::exclusive)), which nobody can copy without the interpreter's lock, except for calls that
-//! were given the object and run without the lock: while there are any, nothing is shown.
+//! The collector traverses an object's references twice, and takes for garbage what only references inside the cycle reach. So a
+//! reference that was visited once must be visited until the collection ends. All visited references lie behind owners that only one
+//! Python object reaches (see [`exclusive`](flambeau_autograd::exclusive)), which nobody can clone without the interpreter's lock,
+//! except for calls that borrowed the object and run without the lock: while there are any, nothing is visited.
 
-use crate::tensor::Kept;
+use crate::tensor::AttributeStore;
 use flambeau_autograd::exclusive::{Owned, visit_exclusive};
 use flambeau_autograd::graph::hooks::Held;
 use pyo3::prelude::*;
@@ -15,13 +15,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many objects Rust holds; without any there is nothing to look for in graphs.
+/// How many Python objects Rust holds; if there are none, graphs need not be searched.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// How many calls run without the interpreter's lock on arguments that are borrowed from Python's objects.
 static BORROWING: AtomicUsize = AtomicUsize::new(0);
 
-/// Stands for one object that Rust holds.
+/// Counts one object that Rust holds, until dropped.
 pub(crate) struct Counted(());
 
 impl Counted {
@@ -54,13 +54,13 @@ impl Deref for Object {
     }
 }
 
-/// An object for a hook to hold: one reference to it, which the hook and the list of what hooks hold share.
+/// An object for a hook to hold: one reference, shared by the hook and the list of objects that hooks hold.
 pub(crate) fn held(object: Py<PyAny>) -> (Arc<Object>, Held) {
     let object = Arc::new(Object::new(object));
     (Arc::clone(&object), object)
 }
 
-/// Runs a call on borrowed arguments that gives up the interpreter's lock meanwhile. Called with the lock held.
+/// Runs a call on borrowed arguments that releases the interpreter's lock meanwhile. Called with the lock held.
 pub(crate) fn while_borrowing<R>(call: impl FnOnce() -> R) -> R {
     struct Ends;
     impl Drop for Ends {
@@ -83,7 +83,7 @@ pub(crate) fn are_any_held() -> bool {
     HELD.load(Ordering::Relaxed) != 0
 }
 
-/// Shows the collector the objects that nobody reaches but through `root`; whether `root` is the only owner.
+/// Visits the objects that are reachable through `root` alone; whether `root` is the only owner.
 pub(crate) fn show(root: Owned<'_>, visit: &PyVisit<'_>) -> Result<bool, PyTraverseError> {
     let mut shown = Ok(());
     let alone = visit_exclusive(root, &mut |object| {
@@ -101,5 +101,5 @@ fn show_object(object: &dyn Any, visit: &PyVisit<'_>) -> Result<(), PyTraverseEr
     if let Some(object) = object.downcast_ref::<Py<PyAny>>() {
         return visit.call(object);
     }
-    object.downcast_ref::<Kept>().map_or(Ok(()), |kept| kept.show(visit))
+    object.downcast_ref::<AttributeStore>().map_or(Ok(()), |store| store.traverse(visit))
 }

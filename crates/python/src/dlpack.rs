@@ -1,13 +1,13 @@
-//! DLPack 1.x: tensors from and to any library that speaks it, without a copy, in versioned and in old capsules.
+//! DLPack 1.x: tensors from and to any library that supports it, without a copy, in versioned and unversioned capsules.
 //!
-//! The structs are those of `dlpack.h`. A capsule is good for one tensor: whoever takes it renames it, and calls the deleter
-//! when done, on whichever thread. A capsule that nobody took calls the deleter itself.
+//! The structs are those of `dlpack.h`. A capsule can be consumed once: the consumer renames it, and calls the deleter when it
+//! needs the elements no more, on any thread. A capsule that nobody consumed calls the deleter in its destructor.
 
 #![expect(unsafe_code, reason = "reads and makes the C structs of DLPack")]
 
 use crate::call::{call, call_named};
 use crate::errors::raise;
-use crate::foreign::{Foreign, pinned, release, returned, unchanging};
+use crate::foreign::{Foreign, call_release, pinned_data_ptr, snapshot_geometry, view_of_storage};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{DimVec, Geometry, ScalarType, shape};
@@ -37,12 +37,12 @@ struct DLTensor {
     byte_offset: u64,
 }
 
-/// `DLManagedTensor`, which says nothing of its version: before 1.0.
+/// `DLManagedTensor`, the struct before DLPack 1.0, which has no version field.
 #[repr(C)]
-struct Old {
+struct Unversioned {
     tensor: DLTensor,
     manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Old)>,
+    deleter: Option<unsafe extern "C" fn(*mut Unversioned)>,
 }
 
 /// `DLManagedTensorVersioned`.
@@ -75,7 +75,7 @@ const TYPES: [(ScalarType, u8); 10] = [
     (ScalarType::Bool, 6),
 ];
 
-/// One of the two structs: its names as a capsule, and what both have.
+/// One of the two structs: its capsule names, and access to the fields that both have.
 trait Managed: Sized + 'static {
     const NAME: &'static CStr;
     const USED: &'static CStr;
@@ -87,7 +87,7 @@ trait Managed: Sized + 'static {
     fn made(tensor: DLTensor, flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
 }
 
-impl Managed for Old {
+impl Managed for Unversioned {
     const NAME: &'static CStr = c"dltensor";
     const USED: &'static CStr = c"used_dltensor";
 
@@ -108,7 +108,7 @@ impl Managed for Old {
     }
 
     fn made(tensor: DLTensor, _: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
-        Old { tensor, manager: manager(), deleter: Some(deleter) }
+        Unversioned { tensor, manager: manager(), deleter: Some(deleter) }
     }
 }
 
@@ -137,13 +137,13 @@ impl Managed for Versioned {
     }
 }
 
-/// What structs of ours have for a manager, to be known by when they come back.
+/// The `manager_ctx` of structs that this module exports, by which it recognises its own tensors when they are imported again.
 fn manager() -> *mut c_void {
     static MARK: u8 = 0;
     ptr::from_ref(&MARK).cast_mut().cast()
 }
 
-/// What a capsule of ours owns; the struct stands first, so that its address is the block's.
+/// What an exported capsule owns; the struct is the first field, so that its address is that of the block.
 #[repr(C)]
 struct Block<M> {
     managed: M,
@@ -162,19 +162,19 @@ unsafe extern "C" fn delete_block<M>(managed: *mut M) {
 /// # Safety
 /// - The interpreter calls it with a capsule of [`export`].
 unsafe extern "C" fn drop_capsule<M: Managed>(capsule: *mut ffi::PyObject) {
-    // SAFETY: as above; a capsule that still has its first name was taken by nobody, so the struct is still there.
+    // SAFETY: as above; a capsule that still has its first name was not consumed, so the struct is alive.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
             let managed = ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>();
-            release(|| delete_block(managed));
+            call_release(|| delete_block(managed));
         }
     }
 }
 
 fn export<M: Managed>(py: Python<'_>, tensor: Tensor, flags: u64) -> PyResult<Object<'_>> {
-    let tensor = unchanging(&tensor);
+    let tensor = snapshot_geometry(&tensor);
     let described = described(&tensor)?;
-    // A dimension of one element has no stride to speak of; readers that look for contiguity expect 1 there.
+    // The stride of a dimension of one element is arbitrary; libraries that test for contiguity expect 1.
     let stride = |(size, stride): (&i64, &i64)| if *size < 2 { 1 } else { *stride };
     let block = Block {
         managed: M::made(described, flags, delete_block::<M>),
@@ -201,7 +201,7 @@ fn described(tensor: &Tensor) -> PyResult<DLTensor> {
     let Some((_, code)) = TYPES.iter().find(|(known, _)| *known == dtype) else {
         return Err(PyBufferError::new_err(format!("{dtype} types are not supported by dlpack")));
     };
-    let data = pinned(tensor)?;
+    let data = pinned_data_ptr(tensor)?;
     Ok(DLTensor {
         data: if tensor.numel() == 0 { ptr::null_mut() } else { data.cast() },
         device_type: CPU,
@@ -242,7 +242,7 @@ impl PyTensor {
                 "a read-only tensor needs DLPack 1.0 or a copy: an older capsule cannot say that it is read-only",
             ));
         }
-        export::<Old>(py, tensor, 0)
+        export::<Unversioned>(py, tensor, 0)
     }
 
     /// The kind and number of the device, as DLPack counts them.
@@ -271,7 +271,7 @@ fn ensure_exportable(tensor: &Tensor, stream: Option<i64>, device: Option<(i32, 
     Err(PyBufferError::new_err(problem))
 }
 
-/// A tensor that shares the elements of an object of another library, or of a capsule of its own, which is used up.
+/// A tensor that shares the elements of an object of another library, or of a capsule, which is consumed.
 #[pyfunction]
 #[pyo3(signature = (ext_tensor, *, device = None, copy = None))]
 fn from_dlpack<'py>(
@@ -318,23 +318,23 @@ fn ensure_cpu(kind: i32, number: i32) -> PyResult<()> {
     )))
 }
 
-/// Asks for a versioned capsule, and for an old one where the library knows no other.
+/// Requests a versioned capsule, and an unversioned one where the library has no other.
 fn capsule_of<'py>(object: &Object<'py>, copy: Option<bool>) -> PyResult<Object<'py>> {
     let py = object.py();
-    let asked = PyDict::new(py);
-    asked.set_item("max_version", PyTuple::new(py, [MAJOR, MINOR])?)?;
+    let keywords = PyDict::new(py);
+    keywords.set_item("max_version", PyTuple::new(py, [MAJOR, MINOR])?)?;
     if let Some(copy) = copy {
-        asked.set_item("copy", copy)?;
+        keywords.set_item("copy", copy)?;
     }
     let export = object.getattr("__dlpack__")?;
-    match call_named(&export, (), Some(&asked)) {
+    match call_named(&export, (), Some(&keywords)) {
         Err(error) if copy.is_none() && error.is_instance_of::<PyTypeError>(py) => call(&export, ()),
         made => made,
     }
 }
 
 fn import(capsule: &Object<'_>) -> PyResult<Tensor> {
-    // SAFETY: any object may be asked about.
+    // SAFETY: `PyCapsule_IsValid` takes any object.
     let is = |name: &CStr| unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) == 1 };
     if is(Versioned::NAME) {
         // SAFETY: a capsule of that name holds such a struct, and of every version these two numbers come first.
@@ -348,8 +348,8 @@ fn import(capsule: &Object<'_>) -> PyResult<Tensor> {
         }
         return take::<Versioned>(capsule);
     }
-    if is(Old::NAME) {
-        return take::<Old>(capsule);
+    if is(Unversioned::NAME) {
+        return take::<Unversioned>(capsule);
     }
     Err(PyRuntimeError::new_err(
         "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have \
@@ -358,12 +358,12 @@ fn import(capsule: &Object<'_>) -> PyResult<Tensor> {
 }
 
 fn pointer<M: Managed>(capsule: &Object<'_>) -> PyResult<*mut M> {
-    // SAFETY: any object may be asked about.
+    // SAFETY: `PyCapsule_GetPointer` takes any object, and sets an exception for one that is no such capsule.
     let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), M::NAME.as_ptr()) };
     if pointer.is_null() { Err(PyErr::fetch(capsule.py())) } else { Ok(pointer.cast()) }
 }
 
-/// Carries the struct to whichever thread lets it go.
+/// A struct taken out of a capsule, which may be released on any thread.
 struct Taken<M>(*mut M);
 
 // SAFETY: DLPack has deleters that may be called on any thread.
@@ -377,7 +377,7 @@ impl<M: Managed> Taken<M> {
             if (*self.0).manager() != manager() {
                 return None;
             }
-            returned(foreign, (*self.0.cast::<Block<M>>()).tensor.impl_().storage())
+            view_of_storage(foreign, (*self.0.cast::<Block<M>>()).tensor.impl_().storage())
         }
     }
 
@@ -386,13 +386,13 @@ impl<M: Managed> Taken<M> {
         // SAFETY: the struct lives until its deleter is called, which is here and once.
         unsafe {
             if let Some(deleter) = (*self.0).deleter() {
-                release(|| deleter(self.0));
+                call_release(|| deleter(self.0));
             }
         }
     }
 }
 
-/// The tensor of a capsule, which is used up; not where this fails, so that the capsule frees what it has.
+/// The tensor of a capsule, which is consumed; not where this fails, so that the capsule's destructor frees its elements.
 fn take<M: Managed>(capsule: &Object<'_>) -> PyResult<Tensor> {
     let managed = pointer::<M>(capsule)?;
     // SAFETY: a capsule of that name holds such a struct.
@@ -419,7 +419,7 @@ fn take<M: Managed>(capsule: &Object<'_>) -> PyResult<Tensor> {
         taken.release();
         return Ok(tensor);
     }
-    // SAFETY: (valid) DLPack has elements stay until the deleter is called; (shared) is the program's to see to.
+    // SAFETY: (valid) DLPack guarantees that elements live until the deleter is called; (shared) is the caller's responsibility.
     unsafe { foreign.into_tensor(geometry, Box::new(move || taken.release())) }
 }
 
@@ -434,7 +434,7 @@ unsafe fn listed<'a>(first: *const i64, count: i32) -> PyResult<&'a [i64]> {
     }
 }
 
-/// Strides that a tensor can have; those of dimensions with one element say nothing.
+/// Strides that a tensor can have: those of dimensions with one element, which are arbitrary, are replaced.
 fn strides_of(sizes: &[i64], strides: &[i64]) -> PyResult<DimVec> {
     let negative = |(size, stride): (&i64, &i64)| *size > 1 && *stride < 0;
     if sizes.iter().zip(strides).any(negative) {

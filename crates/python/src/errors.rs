@@ -1,4 +1,4 @@
-//! Errors as the exceptions that PyTorch raises, and exceptions as errors on their way through Rust.
+//! Errors as the exceptions that PyTorch raises, and exceptions as errors while they pass through Rust.
 
 use crate::objects;
 use flambeau_core::{Error, ErrorKind};
@@ -41,7 +41,7 @@ fn out_of_memory(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || {
         let bases = PyTuple::new(py, [py.get_type::<PyMemoryError>(), py.get_type::<PyRuntimeError>()])?;
-        let doc = c"There is not as much memory as an operator asked for; nothing was changed.";
+        let doc = c"There is less memory than an operator requested; nothing was changed.";
         objects::exception_class(c"flambeau.OutOfMemoryError", doc, &bases)
     })?;
     Ok(class.bind(py))
@@ -53,6 +53,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The error for an exception that Python code raised inside an operator or a backward pass.
 #[cold]
-pub(crate) fn carry(raised: PyErr) -> Error {
+pub(crate) fn error_from_python(raised: PyErr) -> Error {
     Error::with_source(ErrorKind::Internal, raised.to_string(), raised)
 }

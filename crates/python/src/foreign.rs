@@ -1,4 +1,4 @@
-//! Tensors in memory of other libraries: what every protocol of exchange comes to.
+//! Tensors in memory of other libraries: what all exchange protocols (DLPack, NumPy's, the buffer protocol) have in common.
 
 #![expect(unsafe_code, reason = "takes over memory that a protocol describes")]
 
@@ -14,13 +14,13 @@ use std::mem;
 
 pub(crate) type Release = Box<dyn FnOnce() + Send>;
 
-/// Elements that another library holds on the host.
+/// Elements in host memory of a foreign owner.
 ///
-/// What a protocol of exchange promises, and what it cannot: the memory stays for as long as its owner is kept, and its sizes
-/// and strides lie inside it. Kernels here take turns by the guards of the storage, which the other library does not know. So
-/// a program that writes an array on one thread while an operator runs on the same elements on another gets elements of
-/// before and after, as with PyTorch; an operator that reads *indices* then may read the wrong place. What only one thread
-/// touches, or threads by turns, is as safe as any tensor.
+/// A protocol promises that the memory lives for as long as its owner is retained, and that the sizes and strides lie inside it.
+/// It cannot promise exclusion: kernels here synchronise by the guards of the storage, which the other library does not know. So
+/// a program that writes an array on one thread while an operator runs on the same elements on another gets a mixture of old and
+/// new elements, as with PyTorch; an operator that reads *indices* then may access memory outside the tensor. Elements that
+/// threads access one after the other are as safe as those of any tensor.
 pub(crate) struct Foreign<'a> {
     pub(crate) data: *mut u8,
     pub(crate) sizes: &'a [i64],
@@ -58,10 +58,10 @@ impl Foreign<'_> {
     ///
     /// # Safety
     /// - (valid) Whatever `geometry`, which is this one's, reaches is initialised memory, until `release` is called.
-    /// - (shared) What the type's documentation asks of the other library.
+    /// - (shared) The foreign owner fulfils what the type's documentation says.
     pub(crate) unsafe fn into_tensor(self, geometry: Geometry, release: Release) -> PyResult<Tensor> {
         let nbytes = geometry.nbytes(self.dtype).map_err(raise)?;
-        let release = Box::new(move || one_by_one(release));
+        let release = Box::new(move || release_iteratively(release));
         // SAFETY: (valid), (shared).
         let storage = unsafe {
             if self.read_only {
@@ -75,13 +75,13 @@ impl Foreign<'_> {
 }
 
 thread_local! {
-    /// What is to be released after the release that is running on this thread.
+    /// Releases that wait for the one running on this thread.
     static WAITING: RefCell<Option<Vec<Release>>> = const { RefCell::new(None) };
 }
 
-/// Runs a release after the one that brought it about: elements that went back and forth between libraries ten thousand
-/// times are held by a chain as long, which would end on the stack.
-fn one_by_one(release: Release) {
+/// Runs a release after the one that caused it, by a list instead of recursion: elements that were exchanged back and forth between
+/// libraries ten thousand times have a chain of as many owners, whose recursive release would overflow the stack.
+fn release_iteratively(release: Release) {
     let mut first = Some(release);
     let nested = WAITING.try_with(|waiting| match (&mut *waiting.borrow_mut(), first.take()) {
         (Some(waiting), Some(release)) => {
@@ -107,16 +107,16 @@ fn one_by_one(release: Release) {
 }
 
 unsafe extern "C" {
-    /// Not part of the stable interface, and there and the same in every version.
+    /// Not part of the stable ABI, but the same in every version.
     fn PyGILState_Check() -> c_int;
 }
 
-/// Calls what frees memory of another library, on whichever thread: if that has the interpreter's lock, so that objects go at
-/// once, and in a state without an exception, which the caller may be in the middle of raising.
+/// Calls a function that frees memory of another library, on any thread: attached to the interpreter if the thread has its lock, so
+/// that objects are deallocated at once, and with the pending exception saved, since the caller may be raising one.
 ///
-/// After the end of the interpreter nothing of its is freed.
-pub(crate) fn release(free: impl FnOnce()) {
-    // SAFETY: may be asked on any thread, at any time.
+/// After the interpreter has ended, memory that it owns is leaked.
+pub(crate) fn call_release(free: impl FnOnce()) {
+    // SAFETY: both may be called on any thread, at any time.
     let (is_there, has_lock) = unsafe { (ffi::Py_IsInitialized() != 0, PyGILState_Check() == 1) };
     if !is_there {
         return mem::forget(free);
@@ -137,14 +137,14 @@ pub(crate) fn release(free: impl FnOnce()) {
     }
 }
 
-/// Drops an object of Python's. Without the interpreter's lock that waits until somebody has it.
-pub(crate) fn let_go(object: Py<PyAny>) -> Release {
-    Box::new(move || release(move || drop(object)))
+/// Drops a Python object; without the interpreter's lock PyO3 defers that until some thread has it.
+pub(crate) fn release_object(object: Py<PyAny>) -> Release {
+    Box::new(move || call_release(move || drop(object)))
 }
 
-/// A tensor of elements that are a tensor's own, back from another library: of the same storage, so that guards and saved
-/// versions hold. `None` where the storage does not reach so far.
-pub(crate) fn returned(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tensor> {
+/// A tensor for elements that were exported by this library and are imported again: a view of the same storage, so that guards and
+/// version counters hold. `None` where the elements lie outside the storage.
+pub(crate) fn view_of_storage(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tensor> {
     let offset = foreign.data.addr().checked_sub(storage.data_ptr().addr())?;
     let size = foreign.dtype.size();
     let offset = offset.is_multiple_of(size).then_some((offset / size) as i64)?;
@@ -152,14 +152,13 @@ pub(crate) fn returned(foreign: &Foreign<'_>, storage: &Storage) -> Option<Tenso
     TensorImpl::new(storage.clone(), geometry, foreign.dtype).ok().map(Tensor::from_impl)
 }
 
-/// The same elements with sizes and strides that nobody changes: while a thread waits for a storage, another may give a tensor that it
-/// knows other ones.
-pub(crate) fn unchanging(tensor: &Tensor) -> Tensor {
+/// A shallow copy, whose geometry nobody changes: while this thread waits for a guard, another may resize a tensor that both have.
+pub(crate) fn snapshot_geometry(tensor: &Tensor) -> Tensor {
     Tensor::from_impl(tensor.impl_().shallow_copy())
 }
 
-/// A tensor's elements, to be shown to another library: from now on they stay where they are.
-pub(crate) fn pinned(tensor: &Tensor) -> PyResult<*mut u8> {
+/// The address of a tensor's elements for another library; the storage is pinned, so that it never moves its bytes.
+pub(crate) fn pinned_data_ptr(tensor: &Tensor) -> PyResult<*mut u8> {
     let view = tensor.strided_view();
     view.storage().pin().map_err(raise)?;
     // Where there are no elements, the offset may be any number.

@@ -1,6 +1,6 @@
 //! NumPy's arrays as tensors and tensors as arrays, without a copy.
 //!
-//! Both ways go by `__array_struct__`, a capsule with one C struct: nothing of NumPy is needed to build this, and there is no
+//! Both directions use `__array_struct__`, a capsule with one C struct: nothing of NumPy is needed to build this, and there is no
 //! text to parse as the buffer protocol and `__array_interface__` have. An array keeps the tensor's storage, and a storage
 //! the array; a read-only one stays read-only on the other side. What is promised where both write at once is written down
 //! at [`Foreign`].
@@ -9,7 +9,7 @@
 
 use crate::call::call;
 use crate::errors::raise;
-use crate::foreign::{Foreign, let_go, pinned, returned, unchanging};
+use crate::foreign::{Foreign, pinned_data_ptr, release_object, snapshot_geometry, view_of_storage};
 use crate::tensor::{PyTensor, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_core::{Device, DimVec, ScalarType};
@@ -158,7 +158,7 @@ fn import(array: &Object<'_>) -> PyResult<Tensor> {
     // The array has its memory, and the capsule has the array that it was made of.
     let owners = PyTuple::new(array.py(), [array, &capsule])?.into_any();
     // SAFETY: (valid) an array's elements lie inside its memory, which both keep; (shared) is the program's to see to.
-    unsafe { foreign.into_tensor(geometry, let_go(owners.unbind())) }
+    unsafe { foreign.into_tensor(geometry, release_object(owners.unbind())) }
 }
 
 /// The capsule by which NumPy itself describes an array.
@@ -168,7 +168,7 @@ fn capsule_of<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
 
 /// The struct in a capsule, which has it for as long as it lives.
 fn described<'a>(capsule: &'a Object<'_>) -> PyResult<&'a ArrayInterface> {
-    // SAFETY: any object may be asked. A capsule without a name from an attribute of this name, written in C, has such a struct.
+    // SAFETY: `PyCapsule_GetPointer` takes any object. A capsule without a name from an attribute of this name, written in C, has such a struct.
     let interface: Option<&ArrayInterface> = unsafe {
         ffi::PyCapsule_GetPointer(capsule.as_ptr(), ptr::null())
             .cast_const()
@@ -190,7 +190,7 @@ fn own(array: &Object<'_>, foreign: &Foreign<'_>) -> PyResult<Option<Tensor>> {
     let owner = owner(array)?;
     let Ok(elements) = owner.cast::<Elements>() else { return Ok(None) };
     let storage = elements.get().0.impl_().storage();
-    Ok(if foreign.read_only == storage.is_read_only() { returned(foreign, storage) } else { None })
+    Ok(if foreign.read_only == storage.is_read_only() { view_of_storage(foreign, storage) } else { None })
 }
 
 /// Whose memory an array looks at: a view has the array it was made of, and that of a struct what made the struct, since
@@ -207,8 +207,8 @@ fn owner<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
     }
 }
 
-/// What a comparison takes an array for: a tensor of its elements. NumPy computes the rest of arithmetic, but leaves
-/// comparisons to whoever is asked first.
+/// An array as the operand of a comparison: a tensor of its elements. NumPy computes the other arithmetic operators with a
+/// tensor, but for comparisons Python calls the left operand first.
 pub(crate) fn as_operand<'py>(value: &Object<'py>) -> PyResult<Object<'py>> {
     match shared(value)? {
         Some(tensor) => wrap(value.py(), tensor),
@@ -269,8 +269,8 @@ fn in_elements(strides: &[isize], dtype: ScalarType) -> PyResult<DimVec> {
 
 #[pymethods]
 impl PyTensor {
-    /// A NumPy array that shares the elements. With `force` whatever stands in the way is done: a copy from another device, a
-    /// tensor without its history.
+    /// A NumPy array that shares the elements. With `force` a tensor on another device is copied, and one with a
+    /// history is detached, where otherwise there is an error.
     #[pyo3(signature = (*, force = false))]
     fn numpy<'py>(&self, py: Python<'py>, force: bool) -> PyResult<Object<'py>> {
         let tensor = if force { plain(self.tensor())? } else { self.tensor().clone() };
@@ -278,7 +278,7 @@ impl PyTensor {
         static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let asarray =
             ASARRAY.get_or_try_init(py, || PyResult::Ok(py.import("numpy")?.getattr("asarray")?.unbind()))?;
-        call(asarray.bind(py), (Bound::new(py, Elements(unchanging(&tensor)))?,))
+        call(asarray.bind(py), (Bound::new(py, Elements(snapshot_geometry(&tensor)))?,))
     }
 }
 
@@ -353,7 +353,7 @@ impl Interface {
                 flags: ALIGNED | NOT_SWAPPED | writeable,
                 shape: ptr::null_mut(),
                 strides: ptr::null_mut(),
-                data: pinned(tensor)?.cast(),
+                data: pinned_data_ptr(tensor)?.cast(),
                 descr: ptr::null_mut(),
             },
             shape: tensor.sizes().iter().map(|size| *size as isize).collect(),

@@ -1,6 +1,6 @@
 //! Objects of the interpreter, or its `MemoryError`: where PyO3's own constructors would panic.
 
-#![expect(unsafe_code, reason = "asks the interpreter for objects by its C interface")]
+#![expect(unsafe_code, reason = "makes objects by the interpreter's C interface")]
 
 use pyo3::ffi;
 use pyo3::prelude::*;

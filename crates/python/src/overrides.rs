@@ -1,5 +1,5 @@
-//! Calls with arguments of classes that answer for themselves, by `__flambeau_function__`: whether there are any, and handing
-//! the call over. Programs without such classes pay one look at a flag.
+//! `__flambeau_function__`: whether an argument has a class that overrides operators, and the call of its override. Programs without
+//! such classes pay one load of a flag.
 
 use crate::arguments::{Given, Signature};
 use crate::call::call;
@@ -12,45 +12,45 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Object<'py> = Bound<'py, PyAny>;
 
-/// Whether the program has a subclass of `Tensor` that is asked.
+/// Whether the program has a subclass of `Tensor` with an override.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread asks subclasses.
+    /// Whether overrides are enabled on this thread.
     static ON: Cell<bool> = const { Cell::new(true) };
 }
 
-/// From now on subclasses are asked.
+/// From now on arguments are searched for overrides.
 #[pyfunction]
-fn _note_subclass() {
+fn _enable_overrides() {
     ANY.store(true, Ordering::Relaxed);
 }
 
-/// Whether this thread asks from now on; returns what was before.
+/// Enables or disables overrides on this thread; returns what was before.
 #[pyfunction]
-fn _ask_subclasses(on: bool) -> bool {
+fn _set_overrides_enabled(on: bool) -> bool {
     ON.replace(on)
 }
 
-/// Whether a subclass among the arguments may want to answer.
+/// Whether an argument is of a subclass with an override.
 #[inline]
-pub(crate) fn may_matter(given: &Given<'_, '_>) -> bool {
-    ANY.load(Ordering::Relaxed) && ON.get() && values(given).any(is_asked)
+pub(crate) fn has_overrides(given: &Given<'_, '_>) -> bool {
+    ANY.load(Ordering::Relaxed) && ON.get() && values(given).any(has_override)
 }
 
 fn values<'a, 'py>(given: &Given<'a, 'py>) -> impl Iterator<Item = &'a Object<'py>> {
     given.receiver.into_iter().chain(given.positional).chain(given.named)
 }
 
-/// Whether it is a tensor of a class that is asked, or a list with one.
-fn is_asked(value: &Object<'_>) -> bool {
+/// Whether it is a tensor of a subclass with an override, or a list with one.
+fn has_override(value: &Object<'_>) -> bool {
     let is_plain = |value: &Object<'_>| value.get_type().is(PyTensor::type_object(value.py()));
-    let asked = |value: &Object<'_>| !is_plain(value) && tensor_in(value).is_some() && answers(value);
-    !is_plain(value) && (asked(value) || has_item(value, asked))
+    let overrides = |value: &Object<'_>| !is_plain(value) && tensor_in(value).is_some() && class_overrides(value);
+    !is_plain(value) && (overrides(value) || has_item(value, overrides))
 }
 
-/// Whether an item of a list or tuple is such a one. Operators take lists of tensors and no lists of lists, and what a list of lists
-/// holds may be the list itself.
+/// Whether an item of a list or tuple is such a one. Nested lists are not searched: no operator takes them, and a list may contain
+/// itself.
 fn has_item(value: &Object<'_>, is: impl Fn(&Object<'_>) -> bool) -> bool {
     match (value.cast::<PyList>(), value.cast::<PyTuple>()) {
         (Ok(list), _) => list.iter().any(|item| is(&item)),
@@ -59,30 +59,30 @@ fn has_item(value: &Object<'_>, is: impl Fn(&Object<'_>) -> bool) -> bool {
     }
 }
 
-/// Whether an operator of a plain tensor leaves the answer to the object on its right.
+/// Whether a binary operator of a plain tensor defers to the override of its right operand.
 #[inline]
 pub(crate) fn defers(other: &Object<'_>) -> bool {
-    ANY.load(Ordering::Relaxed) && ON.get() && is_asked(other)
+    ANY.load(Ordering::Relaxed) && ON.get() && has_override(other)
 }
 
-/// Whether the class has an answer; `None` in its place says that it wants none.
-fn answers(value: &Object<'_>) -> bool {
+/// Whether the class has an override; `__flambeau_function__ = None` says that it has none.
+fn class_overrides(value: &Object<'_>) -> bool {
     value.get_type().getattr("__flambeau_function__").is_ok_and(|answer| !answer.is_none())
 }
 
-/// Whether an argument that is no tensor at all has an answer: asked where no overload fits.
-pub(crate) fn has_stranger(given: &Given<'_, '_>) -> bool {
-    let is_stranger = |value: &Object<'_>| tensor_in(value).is_none() && answers(value);
-    values(given).any(|value| is_stranger(value) || has_item(value, is_stranger))
+/// Whether an argument that is no tensor has an override: tried where no overload fits.
+pub(crate) fn has_non_tensor_override(given: &Given<'_, '_>) -> bool {
+    let is_other_override = |value: &Object<'_>| tensor_in(value).is_none() && class_overrides(value);
+    values(given).any(|value| is_other_override(value) || has_item(value, is_other_override))
 }
 
-/// What the classes of the arguments answer.
+/// Calls the overrides of the arguments' classes.
 #[cold]
-pub(crate) fn ask<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Object<'py>> {
-    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+pub(crate) fn call_override<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResult<Object<'py>> {
+    static CALL_OVERRIDE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = given.py;
-    let ask = ASK.get_or_try_init(py, || {
-        PyResult::Ok(py.import("flambeau._overrides")?.getattr("ask_by_name")?.unbind())
+    let function = CALL_OVERRIDE.get_or_try_init(py, || {
+        PyResult::Ok(py.import("flambeau._overrides")?.getattr("call_override_by_name")?.unbind())
     })?;
     let arguments: Vec<&Object<'py>> = given.receiver.into_iter().chain(given.positional).collect();
     let arguments = PyTuple::new(py, arguments)?;
@@ -91,10 +91,10 @@ pub(crate) fn ask<'py>(signature: &Signature, given: &Given<'_, 'py>) -> PyResul
         named.set_item(name, value)?;
     }
     let name = PyString::new(py, signature.name);
-    call(ask.bind(py), (name, given.receiver.is_some(), arguments, named))
+    call(function.bind(py), (name, given.receiver.is_some(), arguments, named))
 }
 
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(_note_subclass, module)?)?;
-    module.add_function(wrap_pyfunction!(_ask_subclasses, module)?)
+    module.add_function(wrap_pyfunction!(_enable_overrides, module)?)?;
+    module.add_function(wrap_pyfunction!(_set_overrides_enabled, module)?)
 }

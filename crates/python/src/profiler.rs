@@ -61,7 +61,7 @@ type Shapes = Option<Vec<Vec<i64>>>;
 
 #[pymethods]
 impl PyProfile {
-    /// For each event: thread, name, kind, start, end, place of the one around it in the thread's list, shapes, number of the node,
+    /// For each event: thread, name, kind, start, end, index of the enclosing event in the thread's list, shapes, number of the node,
     /// bytes.
     #[expect(clippy::type_complexity, reason = "read by one class in Python, which names the parts")]
     fn events(

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
-/// The names of an operator's results, and what makes a tuple with them: it is found when first asked for, since most
-/// programs need none.
+/// The names of an operator's results, and the named tuple type, which is created on first use, since
+/// most programs need none.
 pub(crate) struct Names {
     operator: &'static str,
     results: &'static [&'static str],

@@ -1,7 +1,7 @@
 //! Files as Python's values and back; `flambeau_nn` reads and writes them.
 
 use crate::call::detached;
-use crate::errors::{carry, raise};
+use crate::errors::{error_from_python, raise};
 use crate::objects;
 use crate::tensor::attributes::size_object;
 use crate::tensor::{tensor_in, wrap};
@@ -9,7 +9,7 @@ use crate::types::dtype_object;
 use flambeau_autograd::Autograd;
 use flambeau_core::{Error, ErrorKind};
 use flambeau_nn::StateDict;
-use flambeau_nn::serialization::{Notes, Value, load, load_pytorch, save_unless};
+use flambeau_nn::serialization::{Metadata, Value, load, load_pytorch, save_unless};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,14 +21,14 @@ use std::path::PathBuf;
 
 type Object<'py> = Bound<'py, PyAny>;
 
-/// Writes tensors by name, and notes, to a safetensors file. Signals are looked at meanwhile if the thread is the one that gets
-/// them: an exception that one brings leaves the file of before.
+/// Writes tensors by name, and metadata, to a safetensors file. The main thread checks for signals meanwhile: an exception that a
+/// signal handler raises leaves the previous file unchanged.
 #[pyfunction]
 fn _save_safetensors(
     py: Python<'_>,
     path: PathBuf,
     tensors: &Bound<'_, PyDict>,
-    notes: Notes,
+    notes: Metadata,
     gets_signals: bool,
 ) -> PyResult<()> {
     let entry = |(name, value): (Object<'_>, Object<'_>)| {
@@ -37,7 +37,7 @@ fn _save_safetensors(
     };
     let tensors: StateDict = tensors.iter().map(entry).collect::<PyResult<_>>()?;
     let interrupted = || match gets_signals {
-        true => Python::attach(|py| py.check_signals()).map_err(carry),
+        true => Python::attach(|py| py.check_signals()).map_err(error_from_python),
         false => Ok(()),
     };
     detached(py, || save_unless(path, &tensors, &notes, &interrupted)).map_err(raise)
@@ -45,7 +45,7 @@ fn _save_safetensors(
 
 /// The tensors and notes of a safetensors file.
 #[pyfunction]
-fn _load_safetensors(py: Python<'_>, path: PathBuf) -> PyResult<(Bound<'_, PyDict>, Notes)> {
+fn _load_safetensors(py: Python<'_>, path: PathBuf) -> PyResult<(Bound<'_, PyDict>, Metadata)> {
     let (tensors, notes) = detached(py, || load(path)).map_err(raise_unread)?;
     let found = PyDict::new(py);
     for (name, tensor) in tensors {
@@ -80,8 +80,8 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Object<'_>> {
         Value::Int(value) => objects::int(py, value),
         Value::Float(value) => objects::float(py, value),
         Value::Text(value) => objects::text(py, &value),
-        Value::Tuple(items) => Ok(objects::tuple(py, items.len(), in_turn(py, items))?.into_any()),
-        Value::List(items) => Ok(objects::list(py, items.len(), in_turn(py, items))?.into_any()),
+        Value::Tuple(items) => Ok(objects::tuple(py, items.len(), next_object(py, items))?.into_any()),
+        Value::List(items) => Ok(objects::list(py, items.len(), next_object(py, items))?.into_any()),
         Value::Dict(entries) => filled(PyDict::new(py).into_any(), entries),
         Value::OrderedDict { entries, metadata } => {
             let made = filled(ORDERED_DICT.import(py, "collections", "OrderedDict")?.call0()?, entries)?;
@@ -107,7 +107,7 @@ static ORDERED_DICT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static PARAMETER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// The objects of values, one after the other.
-fn in_turn<'py>(py: Python<'py>, values: Vec<Value>) -> impl FnMut(usize) -> PyResult<Object<'py>> {
+fn next_object<'py>(py: Python<'py>, values: Vec<Value>) -> impl FnMut(usize) -> PyResult<Object<'py>> {
     let mut values = values.into_iter();
     move |_| object(py, values.next().unwrap_or(Value::None))
 }

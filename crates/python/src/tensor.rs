@@ -3,12 +3,12 @@
 #![expect(unsafe_code, reason = "a tensor points back at its Python object")]
 
 pub(crate) mod attributes;
-mod collected;
+mod garbage_collection;
 mod construct;
 mod convert;
 mod data;
 mod indexing;
-mod kept;
+mod attribute_store;
 mod operators;
 #[expect(unsafe_code, reason = "an entry point from C is made where its signature is")]
 mod to;
@@ -23,15 +23,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use construct::without_history;
-pub(crate) use kept::Kept;
+pub(crate) use attribute_store::AttributeStore;
 
 /// Puts the functions that make tensors into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    collected::install(module.py())?;
+    garbage_collection::install(module.py())?;
     crate::call::install(module, to::BINDINGS)?;
     module.add_function(wrap_pyfunction!(construct::tensor, module)?)?;
     module.add_function(wrap_pyfunction!(construct::as_tensor, module)?)?;
-    module.add_function(wrap_pyfunction!(construct::hand_over, module)?)?;
+    module.add_function(wrap_pyfunction!(construct::make_subclass, module)?)?;
     module.add_function(wrap_pyfunction!(construct::register, module)?)
 }
 
@@ -74,9 +74,9 @@ impl Drop for PyTensor {
                 return ManuallyDrop::drop(&mut self.tensor);
             }
             self.tensor.impl_().forget_python_object(object.cast());
-            collected::take_attributes(object, &self.tensor);
+            garbage_collection::take_attributes(object, &self.tensor);
             ManuallyDrop::drop(&mut self.tensor);
-            collected::give_up_class(object);
+            garbage_collection::release_class(object);
         }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>>
     match known(py, tensor.impl_()) {
         Some(object) => Ok(object),
         None => {
-            if let Some(object) = kept::revived(py, &tensor)? {
+            if let Some(object) = attribute_store::resurrected(py, &tensor)? {
                 return Ok(object);
             }
             let object = Bound::new(py, PyTensor::new(tensor))?.into_any();
@@ -110,8 +110,8 @@ fn known<'py>(py: Python<'py>, tensor: &TensorImpl) -> Option<Bound<'py, PyAny>>
     if object.is_null() {
         return None;
     }
-    // SAFETY: (identity), and the interpreter's lock is held. An object on its way out has no references left, and is no
-    // longer to be handed out.
+    // SAFETY: (identity), and the interpreter's lock is held. An object that is being deallocated has no references left, and
+    // must not be returned.
     unsafe { (ffi::Py_REFCNT(object) > 0).then(|| Bound::from_borrowed_ptr(py, object)) }
 }
 

@@ -48,15 +48,15 @@ pub(super) fn indices(sizes: &[i64], bound: u32, seed: u32) -> Result<Tensor> {
     made((0..count(sizes)).map(|i| (hash(i, seed) % bound) as i64), sizes)
 }
 
-/// A tensor that asks for its gradient.
-pub(super) fn asking(tensor: Tensor) -> Result<Tensor> {
+/// The tensor, as a leaf that requires a gradient.
+pub(super) fn requiring_grad(tensor: Tensor) -> Result<Tensor> {
     tensor.requires_grad_(true)?;
     Ok(tensor)
 }
 
-/// [`fill`], asking for its gradient.
+/// [`fill`], as a leaf that requires a gradient.
 pub(super) fn leaf(sizes: &[i64], seed: u32) -> Result<Tensor> {
-    asking(fill(sizes, seed)?)
+    requiring_grad(fill(sizes, seed)?)
 }
 
 /// The parameters of a model in a fixed order, each from the next seed.
@@ -65,7 +65,7 @@ pub(super) struct Params(pub(super) Vec<Tensor>);
 
 impl Params {
     fn keep(&mut self, tensor: Tensor) -> Result<Tensor> {
-        let tensor = asking(tensor)?;
+        let tensor = requiring_grad(tensor)?;
         self.0.push(tensor.clone());
         Ok(tensor)
     }

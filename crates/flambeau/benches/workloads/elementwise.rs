@@ -55,10 +55,10 @@ fn binary(name: &str, dtype: ScalarType, n: i64, op: Binary) -> Workload {
 }
 
 fn broadcasts() -> Vec<Workload> {
-    let sum = |name: &str, a: [i64; 2], b: &'static [i64], turned: bool| {
+    let sum = |name: &str, a: [i64; 2], b: &'static [i64], transposed: bool| {
         Workload::new(name, move || {
             let (a, b) = (fill(&a, 1)?, fill(b, 2)?);
-            let b = if turned { b.t()? } else { b };
+            let b = if transposed { b.t()? } else { b };
             Ok(move || a.add(&b))
         })
     };

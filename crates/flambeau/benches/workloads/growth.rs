@@ -7,7 +7,7 @@ use super::data::{fill, indices};
 use super::{Call, Workload};
 use flambeau::{Result, ScalarType, Tensor, ops};
 
-/// A family: its name, its least and greatest size, and what is timed.
+/// A family: its name, its minimum and maximum size, and what is timed.
 type Family = (&'static str, i64, i64, fn(i64) -> Result<Call>);
 
 const MOST: i64 = 10_000_000;
@@ -53,8 +53,8 @@ const FAMILIES: &[Family] = &[
 
 pub(super) fn workloads() -> Vec<Workload> {
     let mut all = Vec::new();
-    for &(name, least, most, setup) in FAMILIES {
-        for n in sizes().into_iter().filter(|n| (least..=most).contains(n)) {
+    for &(name, min, max, setup) in FAMILIES {
+        for n in sizes().into_iter().filter(|n| (min..=max).contains(n)) {
             all.push(Workload::new(format!("growth.{name}.{n}"), move || setup(n)));
         }
     }
@@ -81,7 +81,7 @@ fn root(n: i64) -> i64 {
     n.isqrt()
 }
 
-/// Rows of at most 1024.
+/// Rows of at max 1024.
 fn rows(n: i64) -> [i64; 2] {
     let length = n.min(1024);
     [n / length, length]

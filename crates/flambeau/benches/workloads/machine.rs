@@ -1,16 +1,16 @@
-//! What the machine can do at this moment: bandwidth of caches and memory, multiplications, the price of a call. The floor that
-//! workloads are held against. About a second in all; printed as one JSON object.
+//! What the machine can do at this moment: bandwidth of caches and memory, multiplications, the price of a call. The lower bound
+//! that workloads are compared with. About a second in all; printed as one JSON object.
 #![expect(unsafe_code, reason = "functions for instruction sets that were found at run time")]
 
 use flambeau_ops::vectorized::{
-    EveryIsa, Float, FloatLanes, Isa, Kernel, Lanes, Number, Placed, Vector, dispatch,
+    CodegenAnchor, EveryIsa, Float, FloatLanes, Isa, Kernel, Lanes, Number, Vector, dispatch,
 };
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Working sets of one thread in the second and third cache, and of all threads in memory; in bytes.
+/// Working sets of one thread in the L2 and L3 cache, and of all threads in memory; in bytes.
 const LEVELS: [(&str, usize); 3] = [("l2", 512 << 10), ("l3", 8 << 20), ("memory", 256 << 20)];
 const EACH: Duration = Duration::from_millis(160);
 const RUNS: usize = 16;
@@ -103,8 +103,8 @@ impl Work for Read {
 /// Adds up numbers in eight vectors.
 struct Sum<'a>(&'a [f32]);
 
-impl Placed for Sum<'_> {
-    type Home = Self;
+impl CodegenAnchor for Sum<'_> {
+    type Anchor = Self;
 }
 
 impl<I: Isa> Kernel<I> for Sum<'_>
@@ -152,8 +152,8 @@ where
     }
 }
 
-impl<T> Placed for Fma<T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Fma<T> {
+    type Anchor = Self;
 }
 
 /// Returns how many operations these were.

@@ -33,7 +33,7 @@ fn time(call: Call<'_>, count: usize) -> Result<f64> {
 }
 
 /// Median, minimum and interquartile range of wall time and mean CPU time of all threads in ns per call, as JSON, with the check value of the second call: the mean weighted by
-/// 1 to 7 in turn and mean magnitude of the first 2^20 elements.
+/// 1 to 7 repeated and mean magnitude of the first 2^20 elements.
 pub(super) fn measure(name: &str, call: Call<'_>, seconds: f64) -> Result<String> {
     call()?;
     let check = check(&call()?)?;

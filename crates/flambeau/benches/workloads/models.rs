@@ -160,7 +160,7 @@ impl ConvNorm {
     }
 }
 
-/// Two convolutions, and the way around them.
+/// Two convolutions, and the shortcut around them.
 struct Residual {
     first: ConvNorm,
     second: ConvNorm,

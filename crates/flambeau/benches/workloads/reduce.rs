@@ -1,7 +1,7 @@
 //! Reductions, scans, norms, sorting.
 
 use super::Workload;
-use super::data::{asking, fill, leaf, positive};
+use super::data::{fill, leaf, positive, requiring_grad};
 use super::measure::backward_of;
 use flambeau::{Result, ScalarType, Tensor, ops};
 
@@ -51,7 +51,7 @@ fn norms() -> Vec<Workload> {
             Ok(move || layer_norm(&x, &w, &b))
         }),
         Workload::new("reduce.layer_norm.fwd_bwd", || {
-            let (x, w, b) = (leaf(&[4096, 1024], 1)?, asking(positive(&[1024], 2)?)?, leaf(&[1024], 3)?);
+            let (x, w, b) = (leaf(&[4096, 1024], 1)?, requiring_grad(positive(&[1024], 2)?)?, leaf(&[1024], 3)?);
             let leaves = vec![x.clone(), w.clone(), b.clone()];
             Ok(backward_of(leaves, 0, move || layer_norm(&x, &w, &b)))
         }),

@@ -66,8 +66,8 @@ FAMILIES = {
 
 if __name__ == "__main__":
     rules.WORKLOADS.clear()
-    for name, (least, most, setup) in FAMILIES.items():
+    for name, (smallest, largest, setup) in FAMILIES.items():
         for n in sizes():
-            if least <= n <= most:
+            if smallest <= n <= largest:
                 rules.WORKLOADS[f"growth.{name}.{n}"] = lambda setup=setup, n=n: setup(n)
     rules.main()

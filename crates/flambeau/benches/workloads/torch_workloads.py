@@ -84,7 +84,7 @@ class Params:
         return self.constant(size, value=1), self.constant(size, value=0)
 
 
-# Ways to make a workload.
+# Functions that register workloads.
 
 
 def on(name, make, op):
@@ -215,8 +215,8 @@ def reduce():
 def index():
     rows = lambda: (fill(100_000, 64, seed=1), indices(100_000, bound=100_000, seed=2))
     on("index.index_select", rows, lambda x, ids: x.index_select(0, ids))
-    places = lambda: (fill(4096, 4096, seed=1), indices(4096, 1024, bound=4096, seed=2))
-    on("index.gather", places, lambda x, ids: x.gather(1, ids))
+    gather_inputs = lambda: (fill(4096, 4096, seed=1), indices(4096, 1024, bound=4096, seed=2))
+    on("index.gather", gather_inputs, lambda x, ids: x.gather(1, ids))
     masked = lambda: (fill(4096, 4096, seed=1), fill(4096, 4096, seed=2) > 0)
     on("index.masked_fill", masked, lambda x, mask: x.masked_fill(mask, -1.0))
     sums = lambda: (fill(4096, 1024, seed=1), indices(4096, 4096, bound=1024, seed=3), fill(4096, 4096, seed=2))

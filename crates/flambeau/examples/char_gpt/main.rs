@@ -58,9 +58,9 @@ fn stop_at_ctrl_c() -> Result<Arc<AtomicBool>> {
     /// What shells say of a program that Ctrl-C ended.
     const INTERRUPTED: i32 = 130;
     let stop = Arc::new(AtomicBool::new(false));
-    let asked = stop.clone();
+    let interrupted = stop.clone();
     let handler = move || {
-        if asked.swap(true, Ordering::Relaxed) {
+        if interrupted.swap(true, Ordering::Relaxed) {
             std::process::exit(INTERRUPTED);
         }
     };

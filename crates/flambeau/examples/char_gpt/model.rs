@@ -105,8 +105,8 @@ impl Module for Gpt {
     /// `[batch, length]` of character numbers to `[batch, length, alphabet]` of logits.
     fn forward(&self, text: &Tensor) -> Result<Tensor> {
         let length = text.size(-1)?;
-        let places = Tensor::from_vec((0..length).collect::<Vec<i64>>(), &[length])?;
-        let embedded = self.tokens.forward(text)?.add(&self.positions.forward(&places)?)?;
+        let indices = Tensor::from_vec((0..length).collect::<Vec<i64>>(), &[length])?;
+        let embedded = self.tokens.forward(text)?.add(&self.positions.forward(&indices)?)?;
         let mut x = self.dropout.forward(&embedded)?;
         for block in &self.blocks {
             x = block.forward(&x)?;

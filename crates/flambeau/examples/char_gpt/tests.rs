@@ -16,12 +16,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A folder of its own for a test, with a text in it, while no other test runs.
-struct Place {
+struct Sandbox {
     folder: PathBuf,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Place {
+impl Sandbox {
     fn new(name: &str) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,11 +29,11 @@ impl Place {
         fs::create_dir_all(&folder).unwrap();
         let text: String = (0..60).map(|i| format!("{i} times {i} makes {}.\n", i * i)).collect();
         fs::write(folder.join("text.txt"), text).unwrap();
-        Place { folder, _alone: alone }
+        Sandbox { folder, _alone: alone }
     }
 
     /// A tiny model that drops out, trained on the text in the folder; results go to `out` in it.
-    fn line(&self, out: &str, more: &str) -> Vec<String> {
+    fn arguments(&self, out: &str, more: &str) -> Vec<String> {
         let (text, out) = (self.folder.join("text.txt"), self.folder.join(out));
         let sizes = "--batch 2 --context 8 --layers 1 --width 8 --heads 2 --dropout 0.2 --sample 20";
         let line = format!("char_gpt --text {} --out {} {sizes} {more}", text.display(), out.display());
@@ -41,7 +41,7 @@ impl Place {
     }
 
     fn training(&self, out: &str, more: &str) -> Result<Training> {
-        let args = Args::try_parse_from(self.line(out, more)).unwrap();
+        let args = Args::try_parse_from(self.arguments(out, more)).unwrap();
         let text = Text::read(&args.text, args.context)?;
         Training::new(args, text)
     }
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -72,7 +72,7 @@ struct Bits {
 }
 
 fn bits(path: &Path) -> Bits {
-    let Checkpoint { model, optimizer, step, generator, data, notes } = Checkpoint::load(path).unwrap();
+    let Checkpoint { model, optimizer, step, generator, data, metadata } = Checkpoint::load(path).unwrap();
     let exactly = |tensor: &flambeau::Tensor| {
         let wide = tensor.to(flambeau::ScalarType::F64).unwrap().to_vec::<f64>().unwrap();
         wide.into_iter().map(f64::to_bits).collect()
@@ -80,53 +80,53 @@ fn bits(path: &Path) -> Bits {
     let tensors: BTreeMap<String, Vec<u64>> =
         model.iter().chain(&optimizer).map(|(name, tensor)| (name.clone(), exactly(tensor))).collect();
     assert_eq!(tensors.len(), model.len() + optimizer.len());
-    Bits { tensors, rest: format!("{step} {generator:?} {data:?} {notes:?}") }
+    Bits { tensors, rest: format!("{step} {generator:?} {data:?} {metadata:?}") }
 }
 
 #[test]
 fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
-    let place = Place::new("resume");
-    let whole = place.train("whole", "--steps 12 --every 5");
+    let sandbox = Sandbox::new("resume");
+    let whole = sandbox.train("whole", "--steps 12 --every 5");
     // Stopped after 1, 2, .. steps, which fall before, between and on measurements.
     for _ in 0..7 {
-        let resume = if place.checkpoint("parts").exists() { "--resume" } else { "" };
-        let mut part = place.training("parts", &format!("--steps 12 --every 5 {resume}")).unwrap();
+        let resume = if sandbox.checkpoint("parts").exists() { "--resume" } else { "" };
+        let mut part = sandbox.training("parts", &format!("--steps 12 --every 5 {resume}")).unwrap();
         part.run(&AtomicBool::new(true)).unwrap();
     }
-    let parts = place.train("parts", "--steps 12 --every 5 --resume");
-    assert_eq!(bits(&place.checkpoint("parts")), bits(&place.checkpoint("whole")));
+    let parts = sandbox.train("parts", "--steps 12 --every 5 --resume");
+    assert_eq!(bits(&sandbox.checkpoint("parts")), bits(&sandbox.checkpoint("whole")));
     assert_eq!((parts.step(), parts.points()), (12, whole.points()));
     assert_eq!(whole.points().iter().map(|p| p.step).collect::<Vec<_>>(), [5, 10, 12]);
     let go = AtomicBool::new(false);
     assert_eq!(parts.sample(&go).unwrap(), whole.sample(&go).unwrap());
     for file in ["loss.csv", "loss.svg"] {
-        let [one, other] = ["parts", "whole"].map(|out| fs::read(place.folder.join(out).join(file)).unwrap());
+        let [one, other] = ["parts", "whole"].map(|out| fs::read(sandbox.folder.join(out).join(file)).unwrap());
         assert!(one == other && !one.is_empty(), "{file}");
     }
     // Another seed is another run: the comparison can fail.
-    place.train("other", "--steps 12 --every 5 --seed 2");
-    assert_ne!(bits(&place.checkpoint("other")).tensors, bits(&place.checkpoint("whole")).tensors);
+    sandbox.train("other", "--steps 12 --every 5 --seed 2");
+    assert_ne!(bits(&sandbox.checkpoint("other")).tensors, bits(&sandbox.checkpoint("whole")).tensors);
 }
 
 #[test]
 fn one_thread_and_two_give_the_same_bits() {
-    let place = Place::new("threads");
+    let sandbox = Sandbox::new("threads");
     // Wide enough for products to be shared out.
     let wide = "--steps 2 --batch 8 --context 32 --width 64 --heads 2";
     let before = flambeau::num_threads();
     for (threads, out) in [(1, "one"), (2, "two")] {
         flambeau::set_num_threads(threads);
-        place.train(out, wide);
+        sandbox.train(out, wide);
     }
     flambeau::set_num_threads(before);
-    assert_eq!(bits(&place.checkpoint("one")), bits(&place.checkpoint("two")));
+    assert_eq!(bits(&sandbox.checkpoint("one")), bits(&sandbox.checkpoint("two")));
 }
 
 #[test]
 fn no_history_outlives_training() {
-    let place = Place::new("nodes");
+    let sandbox = Sandbox::new("nodes");
     let before = live_nodes();
-    let training = place.train("out", "--steps 3 --every 2");
+    let training = sandbox.train("out", "--steps 3 --every 2");
     training.sample(&AtomicBool::new(false)).unwrap();
     drop(training);
     assert_eq!(live_nodes(), before);
@@ -134,19 +134,19 @@ fn no_history_outlives_training() {
 
 #[test]
 fn it_learns() {
-    let place = Place::new("learns");
-    let training = place.train("out", "--steps 150 --every 75 --dropout 0 --lr 0.02");
+    let sandbox = Sandbox::new("learns");
+    let training = sandbox.train("out", "--steps 150 --every 75 --dropout 0 --lr 0.02");
     let [first, last] = training.points() else { unreachable!("two measurements") };
     assert!(last.held_out < first.held_out && last.held_out < training.bigram, "{first:?} {last:?}");
 }
 
 #[test]
 fn damaged_and_foreign_checkpoints_are_refused() {
-    let place = Place::new("damage");
-    let path = place.checkpoint("out");
+    let sandbox = Sandbox::new("damage");
+    let path = sandbox.checkpoint("out");
     let refused = |more: &str, what: &str| {
         let before = fs::read(&path).ok();
-        let Err(error) = place.training("out", &format!("--steps 4 --resume {more}")) else {
+        let Err(error) = sandbox.training("out", &format!("--steps 4 --resume {more}")) else {
             unreachable!("{what} was taken")
         };
         assert!(error.message().contains(what), "{what}: {error}");
@@ -154,7 +154,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         assert_eq!(fs::read(&path).ok(), before, "and left as it was");
     };
     refused("", "No such file");
-    place.train("out", "--steps 2");
+    sandbox.train("out", "--steps 2");
     let whole = fs::read(&path).unwrap();
     refused("--seed 2", "made with --seed 1");
     for cut in [0, 5, 100, whole.len() / 2, whole.len() - 1] {
@@ -168,20 +168,20 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         refused("", "checksum");
     }
     fs::write(&path, &whole).unwrap();
-    let text = place.folder.join("text.txt");
+    let text = sandbox.folder.join("text.txt");
     let words = fs::read_to_string(&text).unwrap();
     fs::write(&text, words.replacen("0 times 0", "0 times 1", 1)).unwrap();
     refused("", "another text");
     fs::write(&text, words).unwrap();
-    assert_eq!(place.training("out", "--steps 4 --resume").unwrap().step(), 2);
+    assert_eq!(sandbox.training("out", "--steps 4 --resume").unwrap().step(), 2);
 }
 
 #[test]
 fn models_of_other_shapes_are_refused() {
-    let place = Place::new("shapes");
-    place.train("out", "--steps 1");
+    let sandbox = Sandbox::new("shapes");
+    sandbox.train("out", "--steps 1");
     for (name, other) in [("width", "16"), ("heads", "4"), ("layers", "2"), ("context", "9")] {
-        let Err(error) = place.training("out", &format!("--steps 1 --resume --{name} {other}")) else {
+        let Err(error) = sandbox.training("out", &format!("--steps 1 --resume --{name} {other}")) else {
             unreachable!("{name} was taken")
         };
         assert!(error.message().contains(&format!("made with --{name}")), "{error}");
@@ -190,24 +190,24 @@ fn models_of_other_shapes_are_refused() {
 
 #[test]
 fn texts_that_cannot_be_trained_on_are_named() {
-    let place = Place::new("texts");
+    let sandbox = Sandbox::new("texts");
     let refused = |name: &str, what: &str| {
-        let Err(error) = Text::read(&place.folder.join(name), 8) else { unreachable!("{name} was taken") };
+        let Err(error) = Text::read(&sandbox.folder.join(name), 8) else { unreachable!("{name} was taken") };
         assert!(error.message().contains(name) && error.message().contains(what), "{name}: {error}");
     };
-    fs::create_dir_all(place.folder.join("empty/inside")).unwrap();
-    fs::write(place.folder.join("short.txt"), "too short").unwrap();
-    fs::write(place.folder.join("latin1.txt"), b"caf\xe9 and so on").unwrap();
-    fs::write(place.folder.join("nothing.md"), "").unwrap();
+    fs::create_dir_all(sandbox.folder.join("empty/inside")).unwrap();
+    fs::write(sandbox.folder.join("short.txt"), "too short").unwrap();
+    fs::write(sandbox.folder.join("latin1.txt"), b"caf\xe9 and so on").unwrap();
+    fs::write(sandbox.folder.join("nothing.md"), "").unwrap();
     refused("missing.txt", "No such file");
     refused("empty", "\"md\"");
     refused("short.txt", "more than 8 characters");
     refused("latin1.txt", "byte 3");
     refused("nothing.md", "got 0 and 0");
     // In a folder the bad file is named.
-    let Err(error) = Text::read(&place.folder, 8) else { unreachable!("taken") };
+    let Err(error) = Text::read(&sandbox.folder, 8) else { unreachable!("taken") };
     assert!(error.message().contains("latin1.txt"), "{error}");
-    let Err(error) = place.training("out", "--prompt %").unwrap().prompt() else { unreachable!("taken") };
+    let Err(error) = sandbox.training("out", "--prompt %").unwrap().prompt() else { unreachable!("taken") };
     assert!(error.message().contains("--prompt") && error.message().contains("'%'"), "{error}");
     for option in ["--steps 0", "--every 0", "--batch 0", "--width 9999999999"] {
         let (name, _) = option.split_once(' ').unwrap();
@@ -218,44 +218,44 @@ fn texts_that_cannot_be_trained_on_are_named() {
 
 #[test]
 fn training_that_blows_up_keeps_the_checkpoint_of_before() {
-    let place = Place::new("nan");
+    let sandbox = Sandbox::new("nan");
     // The rate is 0 in the first step of the warm-up.
-    let mut training = place.training("out", "--steps 40 --every 1 --lr 1e30").unwrap();
+    let mut training = sandbox.training("out", "--steps 40 --every 1 --lr 1e30").unwrap();
     let error = training.run(&AtomicBool::new(false)).unwrap_err();
     assert!(error.message().contains("--lr"), "{error}");
-    assert_eq!(Checkpoint::load(place.checkpoint("out")).unwrap().step, 1);
+    assert_eq!(Checkpoint::load(sandbox.checkpoint("out")).unwrap().step, 1);
 }
 
 /// All losses are 0 from the first step.
 #[test]
 fn a_text_of_one_character_has_a_picture_too() {
-    let place = Place::new("one");
-    fs::write(place.folder.join("text.txt"), "a".repeat(200)).unwrap();
-    let training = place.train("out", "--steps 1");
+    let sandbox = Sandbox::new("one");
+    fs::write(sandbox.folder.join("text.txt"), "a".repeat(200)).unwrap();
+    let training = sandbox.train("out", "--steps 1");
     assert_eq!((training.points()[0].held_out, training.bigram), (0.0, 0.0));
-    assert!(fs::read_to_string(place.folder.join("out/loss.svg")).unwrap().contains("bigram model"));
+    assert!(fs::read_to_string(sandbox.folder.join("out/loss.svg")).unwrap().contains("bigram model"));
 }
 
-/// What cannot be saved is known before the first step, and takes nobody's place.
+/// A path that cannot be written to is an error before the first step, and what is there is not replaced.
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
-    let place = Place::new("folder");
-    fs::write(place.folder.join("taken"), "a file").unwrap();
-    let mut training = place.training("taken", "--steps 1").unwrap();
+    let sandbox = Sandbox::new("folder");
+    fs::write(sandbox.folder.join("taken"), "a file").unwrap();
+    let mut training = sandbox.training("taken", "--steps 1").unwrap();
     let error = training.run(&AtomicBool::new(false)).unwrap_err();
     assert!(error.message().contains("--out") && training.step() == 0, "{error}");
-    assert_eq!(fs::read_to_string(place.folder.join("taken")).unwrap(), "a file");
+    assert_eq!(fs::read_to_string(sandbox.folder.join("taken")).unwrap(), "a file");
 }
 
 /// That a failed save leaves the checkpoint of before is tested where checkpoints are made.
 #[test]
 fn a_curve_that_cannot_be_written_costs_no_checkpoint() {
-    let place = Place::new("curve");
-    fs::create_dir_all(place.folder.join("out/loss.csv")).unwrap();
-    let mut training = place.training("out", "--steps 4 --every 2").unwrap();
+    let sandbox = Sandbox::new("curve");
+    fs::create_dir_all(sandbox.folder.join("out/loss.csv")).unwrap();
+    let mut training = sandbox.training("out", "--steps 4 --every 2").unwrap();
     let error = training.run(&AtomicBool::new(false)).unwrap_err();
     assert!(error.message().contains("loss.csv"), "{error}");
-    assert_eq!(place.training("out", "--steps 4 --resume").unwrap().step(), 2);
+    assert_eq!(sandbox.training("out", "--steps 4 --resume").unwrap().step(), 2);
 }
 
 #[cfg(unix)]
@@ -292,24 +292,24 @@ mod ctrl_c {
 
     #[test]
     fn ctrl_c_saves_and_the_run_goes_on_to_the_same_bits() {
-        let place = Place::new("ctrl-c");
+        let sandbox = Sandbox::new("ctrl-c");
         let options = format!("--steps {STEPS} --every 10");
-        let program = start(&place.line("stopped", &options));
+        let program = start(&sandbox.arguments("stopped", &options));
         let begin = Instant::now();
-        while !place.checkpoint("stopped").exists() && begin.elapsed() < Duration::from_secs(60) {
+        while !sandbox.checkpoint("stopped").exists() && begin.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let interrupted = Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap();
         assert!(interrupted.success());
         let said = finish(program);
         assert!(said.contains("go on with --resume"), "stopped before the end: {said}");
-        let step = Checkpoint::load(place.checkpoint("stopped")).unwrap().step;
+        let step = Checkpoint::load(sandbox.checkpoint("stopped")).unwrap().step;
         assert!(said.contains(&format!("saved at step {step};")) && step < STEPS, "{step}: {said}");
 
-        let said = finish(start(&place.line("stopped", &format!("{options} --resume"))));
+        let said = finish(start(&sandbox.arguments("stopped", &format!("{options} --resume"))));
         assert!(said.contains("held-out loss"), "{said}");
-        finish(start(&place.line("whole", &options)));
-        assert_eq!(bits(&place.checkpoint("stopped")), bits(&place.checkpoint("whole")));
+        finish(start(&sandbox.arguments("whole", &options)));
+        assert_eq!(bits(&sandbox.checkpoint("stopped")), bits(&sandbox.checkpoint("whole")));
     }
 
     /// Enough that the signal comes before the end.

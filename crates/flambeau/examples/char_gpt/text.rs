@@ -1,4 +1,4 @@
-//! The text: read, turned into numbers, cut into a part to train on and a part held out.
+//! The text: read, encoded as numbers, split into a part to train on and a part held out.
 
 use flambeau::core::{bail, ensure};
 use flambeau::{Error, ErrorKind, Result, Tensor};
@@ -53,7 +53,7 @@ impl Text {
     /// `InvalidArgument` naming a character that the alphabet has not.
     pub(crate) fn numbers(&self, characters: &str) -> Result<Vec<i64>> {
         let number = |c: char| match self.alphabet.binary_search(&c) {
-            Ok(place) => Ok(place as i64),
+            Ok(index) => Ok(index as i64),
             Err(_) => bail!(InvalidArgument, "expected characters that the text has but got {c:?}"),
         };
         characters.chars().map(number).collect()

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Everything a checkpoint must bring back.
+/// Everything that a checkpoint restores.
 pub(crate) struct Training {
     args: Args,
     text: Text,
@@ -109,12 +109,12 @@ impl Training {
         Ok(loss)
     }
 
-    /// Sequences from random places of the text.
+    /// Sequences from random positions of the text.
     fn batch(&self) -> Result<(Tensor, Tensor)> {
         let (count, context) = (self.args.batch, self.args.context);
         let random = Generator::default_cpu().reserve_words(count as i64, 2)?;
-        let places = (self.text.train.len() - context) as u64;
-        let starts: Vec<usize> = (0..count as u64).map(|i| (random.word64(i) % places) as usize).collect();
+        let positions = (self.text.train.len() - context) as u64;
+        let starts: Vec<usize> = (0..count as u64).map(|i| (random.word64(i) % positions) as usize).collect();
         sequences(&self.text.train, &starts, context)
     }
 
@@ -191,15 +191,15 @@ impl Training {
     }
 }
 
-/// The place where likelihoods, added up, pass the part of 1 that `random` is of all 32-bit numbers.
+/// Samples an index by the inverse of the cumulative distribution: the first whose cumulative likelihood exceeds `random / 2^32`.
 fn drawn(likelihoods: &[f32], random: u32) -> i64 {
     let mut left = f64::from(random) / f64::from(u32::MAX);
-    let place = likelihoods.iter().position(|p| {
+    let index = likelihoods.iter().position(|p| {
         left -= f64::from(*p);
         left < 0.0
     });
     // Rounding may leave the sum just below 1.
-    place.unwrap_or(likelihoods.len() - 1) as i64
+    index.unwrap_or(likelihoods.len() - 1) as i64
 }
 
 fn progress_bar(steps: u64, done: u64) -> ProgressBar {

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Seed of weights, order and drawn digits.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Where to train: "cpu", or what a crate that is linked in brings.
+    /// Where to train: "cpu", or a device that a linked crate registers.
     #[arg(long, default_value_t = Device::CPU)]
     pub(crate) device: Device,
     /// Threads; 0 means as many as there are cores. The result is the same for every number.

@@ -79,8 +79,8 @@ const FONT: [[u8; 7]; 10] = [
 /// Rows and columns of a drawn picture, as in MNIST.
 const SIZE: usize = 28;
 
-/// `count` digits, each one of the ten in turn, at random places, of random sizes, slants and strengths, with noise: what
-/// `generator` gives decides them all.
+/// `count` digits, 0 to 9 repeated, at random positions, of random sizes, slants and strengths, with noise; all of it is drawn
+/// from `generator`.
 ///
 /// # Errors
 /// `Overflow` for more than 2^63 numbers.
@@ -90,9 +90,9 @@ pub(crate) fn draw(count: usize, generator: &Generator) -> Result<Digits> {
         let random = generator.reserve_words((SIZE * SIZE + 8) as i64, 1)?;
         let hand = Hand::new(i % FONT.len(), &random);
         digits.labels.push((i % FONT.len()) as i64);
-        for place in 0..SIZE * SIZE {
-            let noise = between(-0.25, 0.25, random.word(8 + place as u64));
-            let ink = hand.ink((place / SIZE) as f32, (place % SIZE) as f32);
+        for pixel in 0..SIZE * SIZE {
+            let noise = between(-0.25, 0.25, random.word(8 + pixel as u64));
+            let ink = hand.ink((pixel / SIZE) as f32, (pixel % SIZE) as f32);
             digits.pixels.push((ink + noise).clamp(0.0, 1.0));
         }
     }

@@ -48,8 +48,8 @@ fn converted<T>(bytes: &[u8], convert: impl Fn(u8) -> T) -> Result<Vec<T>> {
 fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     list.try_reserve_exact(count).map_err(|e| {
-        let wanted = count.saturating_mul(size_of::<T>());
-        Error::with_source(ErrorKind::OutOfMemory, format!("expected memory for {wanted} bytes: {e}"), e)
+        let nbytes = count.saturating_mul(size_of::<T>());
+        Error::with_source(ErrorKind::OutOfMemory, format!("expected memory for {nbytes} bytes: {e}"), e)
     })?;
     Ok(list)
 }
@@ -58,7 +58,7 @@ fn file<const N: usize>(path: &Path, magic: u32) -> Result<([usize; N], Vec<u8>)
     parse(path, magic).map_err(|e| e.context(path.display()))
 }
 
-/// Sizes and bytes of a file that must begin with `magic`. No memory is asked for before the sizes are known to be the file's.
+/// Sizes and bytes of a file that must begin with `magic`. No memory is allocated before the sizes are known to be the file's.
 fn parse<const N: usize>(path: &Path, magic: u32) -> Result<([usize; N], Vec<u8>)> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -80,12 +80,12 @@ fn bad_idx_files_are_named() {
     refused(&good_images, &idx_file(&[2], &[1, 10]), "labels", "label 1 is 10");
     refused(&idx_file(&[0, 2, 2], &[]), &idx_file(&[0], &[]), "images", "at least one picture");
     refused(&idx_file(&[u32::MAX; 3], &[]), &good_labels, "images", "more than");
-    let missing = idx::read(&folder.0.join("nowhere"), &folder.file("labels", &good_labels)).unwrap_err();
-    assert!(missing.message().contains("nowhere"), "{missing}");
+    let missing = idx::read(&folder.0.join("absent"), &folder.file("labels", &good_labels)).unwrap_err();
+    assert!(missing.message().contains("absent"), "{missing}");
 }
 
-/// Files changed at random: an error of the reader's own, or pictures and labels that go together. Neither panics nor asks for
-/// memory that the file does not have.
+/// Files changed at random: an error of the reader's own, or pictures and labels that go together. Neither panics nor allocates
+/// more memory than the file has bytes.
 #[test]
 fn mutated_idx_files_are_errors_or_pictures() {
     let folder = Folder::new("mutated");

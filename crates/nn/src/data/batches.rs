@@ -50,7 +50,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
 }
 
 enum Source<D: Dataset> {
-    /// Made when asked for.
+    /// Made when requested.
     Here(Maker<D>),
     /// Made ahead. The receiver is dropped first, which ends the thread.
     Ahead(Receiver<Result<Batch<D>>>, JoinHandle<()>),
@@ -85,7 +85,7 @@ impl<D: Dataset> Batches<D> {
             Source::Ahead(receiver, _) => receiver.recv().unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Internal, "the thread that makes batches has gone"))
             }),
-            Source::Finished => Err(Error::new(ErrorKind::Internal, "asked for a batch after the end")),
+            Source::Finished => Err(Error::new(ErrorKind::Internal, "a batch was requested after the end")),
         }
     }
 

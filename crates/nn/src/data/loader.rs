@@ -78,7 +78,7 @@ impl<D: Dataset> DataLoader<D> {
         DataLoader { drop_last, ..self }
     }
 
-    /// How many batches are made ahead on a thread; 0 makes each when it is asked for, on the caller's.
+    /// How many batches a background thread prefetches; 0 makes each when it is requested, on the caller's thread.
     pub fn prefetch(self, batches: usize) -> Self {
         DataLoader { prefetch: batches, ..self }
     }
@@ -103,7 +103,7 @@ impl<D: Dataset> DataLoader<D> {
     }
 
     /// The batches of the present epoch that were not read yet: all of them, unless the last pass was left early or
-    /// [`resume`](Self::resume) said otherwise. A batch that was made ahead but not asked for counts as not read.
+    /// [`resume`](Self::resume) said otherwise. A batch that was prefetched but not requested counts as not read.
     ///
     /// Where two passes run at once, [`position`](Self::position) tells of the one that read last.
     ///

@@ -45,7 +45,7 @@ pub struct RandomSampler(
 );
 
 impl Sampler for RandomSampler {
-    /// Durstenfeld, "Algorithm 235: random permutation", 1964. A place is chosen by the upper half of a product with 64
+    /// Durstenfeld, "Algorithm 235: random permutation", 1964. An index is chosen by the upper half of a product with 64
     /// random bits, whose bias is below `len / 2^64`.
     fn indices(&self, len: usize) -> Result<Vec<usize>> {
         let philox = self.0.reserve_words(len as i64, 2)?;

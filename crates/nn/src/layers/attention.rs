@@ -1,4 +1,4 @@
-//! Attention: every place of a sequence looks at the others.
+//! Attention: every position of a sequence attends to the others.
 
 use super::{Linear, parameter};
 use crate::{Module, fields, init};
@@ -47,7 +47,7 @@ impl MultiHeadAttention {
         Ok(MultiHeadAttention { in_proj_weight, in_proj_bias, out_proj, heads, causal: false })
     }
 
-    /// Whether each place looks only at itself and those before it.
+    /// Whether each position attends only to itself and those before it (causal mask).
     pub fn causal(self, causal: bool) -> Self {
         MultiHeadAttention { causal, ..self }
     }

@@ -1,6 +1,6 @@
 //! Values left out at random.
 
-use crate::{Mode, Module, fields};
+use crate::{Training, Module, fields};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -20,7 +20,7 @@ use flambeau_ops::{Tensor, ops};
 #[derive(Debug)]
 pub struct Dropout {
     p: f64,
-    mode: Mode,
+    training: Training,
 }
 
 impl Dropout {
@@ -30,14 +30,14 @@ impl Dropout {
     /// `InvalidArgument` unless it is from 0 to 1.
     pub fn new(p: f64) -> Result<Self> {
         ensure!((0.0..=1.0).contains(&p), InvalidArgument, "Dropout: expected p from 0 to 1 but got {p}");
-        Ok(Dropout { p, mode: Mode::new() })
+        Ok(Dropout { p, training: Training::new() })
     }
 }
 
 impl Module for Dropout {
-    fields!(mode);
+    fields!(training);
 
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
-        ops::dropout(input, self.p, self.mode.is_training())
+        ops::dropout(input, self.p, self.training.is_training())
     }
 }

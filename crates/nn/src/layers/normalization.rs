@@ -1,7 +1,7 @@
-//! Layers that bring values to mean 0 and variance 1, or to norm 1.
+//! Layers that normalise values to mean 0 and variance 1, or to norm 1.
 
 use super::{check_positive, parameter};
-use crate::{Buffer, Mode, Module, fields, init};
+use crate::{Buffer, Training, Module, fields, init};
 use flambeau_autograd::no_grad;
 use flambeau_core::{Result, ScalarType, default_dtype, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -141,7 +141,7 @@ pub struct BatchNorm2d {
     pub eps: f64,
     /// How much of a batch's statistics enters the moving ones; 0.1 unless changed.
     pub momentum: f64,
-    mode: Mode,
+    training: Training,
 }
 
 impl BatchNorm2d {
@@ -160,13 +160,13 @@ impl BatchNorm2d {
             num_batches_tracked: Buffer(Tensor::zeros(&[], ScalarType::I64)?),
             eps: 1e-5,
             momentum: 0.1,
-            mode: Mode::new(),
+            training: Training::new(),
         })
     }
 }
 
 impl Module for BatchNorm2d {
-    fields!(weight, bias, running_mean, running_var, num_batches_tracked, mode);
+    fields!(weight, bias, running_mean, running_var, num_batches_tracked, training);
 
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         ensure!(
@@ -175,7 +175,7 @@ impl Module for BatchNorm2d {
             "BatchNorm2d: expected an input of 4 dimensions but got sizes {:?}",
             input.sizes()
         );
-        let training = self.mode.is_training();
+        let training = self.training.is_training();
         let output = ops::batch_norm(
             input,
             Some(&self.weight),

@@ -1,7 +1,7 @@
 //! Adam and AdamW: steps scaled by moving means of the gradient and of its square.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, Memory, Needs, ParamGroup, Room, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, ParamState, Needs, ParamGroup, Scratch, check_at_least_zero};
 use crate::StateDict;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -85,30 +85,30 @@ fn update(
     decay: Decay,
     param: &Tensor,
     grad: Tensor,
-    memory: &mut Memory,
-    room: &Room,
+    state: &mut ParamState,
+    scratch: &Scratch,
 ) -> Result<()> {
     let decoupled = matches!(decay, Decay::Decoupled);
     let added = if decoupled { 0.0 } else { options.weight_decay };
-    let grad = room.gradient(param, grad, options.maximize, added)?;
+    let grad = scratch.gradient(param, grad, options.maximize, added)?;
     if decoupled && options.weight_decay != 0.0 {
         ops::mul__scalar(param, (1.0 - options.lr * options.weight_decay).into())?;
     }
-    let step = advance(memory)?;
-    let mean = remembered(memory, "exp_avg")?;
-    let square = remembered(memory, "exp_avg_sq")?;
+    let step = advance(state)?;
+    let mean = state_tensor(state, "exp_avg")?;
+    let square = state_tensor(state, "exp_avg_sq")?;
     ops::lerp__scalar(&mean, &grad, (1.0 - options.beta1).into())?;
     ops::mul__scalar(&square, options.beta2.into())?;
     ops::addcmul_(&square, &grad, &grad, (1.0 - options.beta2).into())?;
     let mut square = square;
     if options.amsgrad {
-        let largest = remembered(memory, "max_exp_avg_sq")?;
+        let largest = state_tensor(state, "max_exp_avg_sq")?;
         ops::maximum_out(&largest, &square, &largest)?;
         square = largest;
     }
     // Both means begin at zero; dividing by these makes up for it.
     let (correction1, correction2) = (1.0 - options.beta1.powf(step), 1.0 - options.beta2.powf(step));
-    let divisor = room.aside(param, (NEEDS.room)(options) - 1)?;
+    let divisor = scratch.buffer(param, (NEEDS.scratch_count)(options) - 1)?;
     ops::sqrt_out(&square, &divisor)?;
     ops::div__scalar(&divisor, correction2.sqrt().into())?;
     ops::add__scalar(&divisor, options.eps.into(), 1.into())?;
@@ -116,24 +116,24 @@ fn update(
 }
 
 const NEEDS: Needs<AdamOptions> = Needs {
-    remembered: |options| if options.amsgrad { &MEMORY[1..] } else { &MEMORY[1..3] },
-    room: |options| 1 + usize::from(options.maximize || options.weight_decay != 0.0),
+    state_names: |options| if options.amsgrad { &STATE_NAMES[1..] } else { &STATE_NAMES[1..3] },
+    scratch_count: |options| 1 + usize::from(options.maximize || options.weight_decay != 0.0),
 };
 
 /// The number of this step, from 1.
-fn advance(memory: &mut Memory) -> Result<f64> {
-    let step = memory.get("step").map_or(Ok(0.0), Tensor::item::<f64>)? + 1.0;
-    memory.insert("step", Tensor::from(step));
+fn advance(state: &mut ParamState) -> Result<f64> {
+    let step = state.get("step").map_or(Ok(0.0), Tensor::item::<f64>)? + 1.0;
+    state.insert("step", Tensor::from(step));
     Ok(step)
 }
 
-/// What is remembered of a parameter under `name`, set aside before the step.
-fn remembered(memory: &Memory, name: &str) -> Result<Tensor> {
-    let Some(tensor) = memory.get(name) else { bail!(Internal, "a step needs `{name}`, which is not there") };
+/// The state tensor `name` of a parameter, allocated before the step.
+fn state_tensor(state: &ParamState, name: &str) -> Result<Tensor> {
+    let Some(tensor) = state.get(name) else { bail!(Internal, "a step needs `{name}`, which is not there") };
     Ok(tensor.clone())
 }
 
-const MEMORY: [&str; 4] = ["step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
+const STATE_NAMES: [&str; 4] = ["step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"];
 
 /// The two optimisers differ in how weight decay enters.
 macro_rules! adam {
@@ -168,8 +168,8 @@ macro_rules! adam {
 
         impl Optimizer for $name {
             fn step(&mut self) -> Result<()> {
-                self.0.each(NEEDS, |options, param, grad, memory, room| {
-                    update(options, $decay, param, grad, memory, room)
+                self.0.each(NEEDS, |options, param, grad, state, scratch| {
+                    update(options, $decay, param, grad, state, scratch)
                 })
             }
 
@@ -190,7 +190,7 @@ macro_rules! adam {
             }
 
             fn load_state_dict(&mut self, state: &StateDict) -> Result<()> {
-                self.0.load_state_dict(state, &MEMORY)
+                self.0.load_state_dict(state, &STATE_NAMES)
             }
         }
     };

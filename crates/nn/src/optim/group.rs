@@ -1,4 +1,4 @@
-//! What all optimisers have in common: groups of parameters with their options, and what is remembered of each.
+//! What all optimisers have in common: parameter groups with their options, and the state of each parameter.
 
 use crate::StateDict;
 use flambeau_autograd::{Autograd, no_grad};
@@ -48,81 +48,81 @@ impl Field<'_> {
 /// Parameters that are moved with the same options.
 #[derive(Debug, Clone)]
 pub struct ParamGroup<H> {
-    /// Leaves that ask for a gradient.
+    /// Leaves that require a gradient.
     pub params: Vec<Tensor>,
     /// Their options.
     pub options: H,
 }
 
-/// What is remembered of one parameter, by name.
-pub(super) type Memory = BTreeMap<&'static str, Tensor>;
+/// The optimiser's state of one parameter, by name.
+pub(super) type ParamState = BTreeMap<&'static str, Tensor>;
 
-/// What a step asks memory for.
+/// The tensors that a step allocates before it changes anything.
 pub(super) struct Needs<H> {
-    /// What is remembered of each parameter, zeros at first.
-    pub(super) remembered: fn(&H) -> &'static [&'static str],
-    /// How many tensors like a parameter are needed at a time.
-    pub(super) room: fn(&H) -> usize,
+    /// The names of the state tensors of each parameter, which are zeros at first.
+    pub(super) state_names: fn(&H) -> &'static [&'static str],
+    /// How many scratch tensors of a parameter's size are needed at a time.
+    pub(super) scratch_count: fn(&H) -> usize,
 }
 
 impl<H> Needs<H> {
     #[inline]
     fn is_some(&self, options: &H) -> bool {
-        (self.room)(options) > 0 || !(self.remembered)(options).is_empty()
+        (self.scratch_count)(options) > 0 || !(self.state_names)(options).is_empty()
     }
 }
 
-/// Tensors for what is computed on the way, of which each parameter's take the place of the last one's.
+/// Scratch tensors for intermediate results of an update, which all parameters reuse.
 #[derive(Default)]
-pub(super) struct Room {
-    asides: Vec<Aside>,
-    /// What is remembered from this step on.
-    begun: Vec<Tensor>,
+pub(super) struct Scratch {
+    buffers: Vec<Buffers>,
+    /// State tensors that this step has created.
+    created: Vec<Tensor>,
 }
 
-/// Those of parameters of one kind: how long they must be, and then they themselves.
-struct Aside {
+/// The scratch tensors for parameters of one dtype and device: the lengths that they need, and then the tensors.
+struct Buffers {
     kind: (ScalarType, Device),
     lengths: Vec<i64>,
     tensors: Vec<Tensor>,
 }
 
-impl Room {
+impl Scratch {
     fn fit(&mut self, param: &Tensor, count: usize) {
         let kind = (param.dtype(), param.device());
-        let place = self.asides.iter().position(|aside| aside.kind == kind).unwrap_or(self.asides.len());
-        if place == self.asides.len() {
-            self.asides.push(Aside { kind, lengths: Vec::new(), tensors: Vec::new() });
+        let index = self.buffers.iter().position(|buffers| buffers.kind == kind).unwrap_or(self.buffers.len());
+        if index == self.buffers.len() {
+            self.buffers.push(Buffers { kind, lengths: Vec::new(), tensors: Vec::new() });
         }
-        let lengths = &mut self.asides[place].lengths;
+        let lengths = &mut self.buffers[index].lengths;
         lengths.resize(lengths.len().max(count), 0);
         lengths[..count].iter_mut().for_each(|length| *length = (*length).max(param.numel()));
     }
 
     fn allocate(&mut self) -> Result<()> {
-        for aside in &mut self.asides {
-            for length in &aside.lengths {
-                aside.tensors.push(Tensor::empty(&[*length], aside.kind)?);
+        for buffers in &mut self.buffers {
+            for length in &buffers.lengths {
+                buffers.tensors.push(Tensor::empty(&[*length], buffers.kind)?);
             }
         }
         Ok(())
     }
 
-    /// Whether `tensor` is remembered from this step on.
-    pub(super) fn has_begun(&self, tensor: &Tensor) -> bool {
-        self.begun.iter().any(|other| other.is_same(tensor))
+    /// Whether `tensor` is a state tensor that this step has created.
+    pub(super) fn is_created(&self, tensor: &Tensor) -> bool {
+        self.created.iter().any(|other| other.is_same(tensor))
     }
 
-    /// Number `place` of those like `param`.
-    pub(super) fn aside(&self, param: &Tensor, place: usize) -> Result<Tensor> {
+    /// Scratch tensor number `index` of the sizes, dtype and device of `param`.
+    pub(super) fn buffer(&self, param: &Tensor, index: usize) -> Result<Tensor> {
         let kind = (param.dtype(), param.device());
         let found =
-            self.asides.iter().find(|aside| aside.kind == kind).and_then(|aside| aside.tensors.get(place));
-        let Some(tensor) = found else { bail!(Internal, "a step needs more room than it said") };
+            self.buffers.iter().find(|buffers| buffers.kind == kind).and_then(|buffers| buffers.tensors.get(index));
+        let Some(tensor) = found else { bail!(Internal, "a step needs more scratch tensors than it declared") };
         tensor.slice(0, Some(0), Some(param.numel()), 1)?.view(param.sizes())
     }
 
-    /// The gradient that a step goes by: turned round to maximise, and with weight decay; in place 0 unless it is `grad` itself.
+    /// The gradient that a step uses: negated to maximise, and with weight decay; in scratch tensor 0 unless it is `grad` itself.
     #[inline]
     pub(super) fn gradient(
         &self,
@@ -145,12 +145,12 @@ impl Room {
         decay: f64,
     ) -> Result<Tensor> {
         if maximize {
-            let turned = self.aside(param, 0)?;
-            ops::neg_out(&grad, &turned)?;
-            grad = turned;
+            let negated = self.buffer(param, 0)?;
+            ops::neg_out(&grad, &negated)?;
+            grad = negated;
         }
         if decay != 0.0 {
-            let decayed = self.aside(param, 0)?;
+            let decayed = self.buffer(param, 0)?;
             ops::add_out(&grad, param, decay.into(), &decayed)?;
             grad = decayed;
         }
@@ -158,11 +158,11 @@ impl Room {
     }
 }
 
-/// Groups, and what is remembered of each parameter in them.
+/// Groups, and the state of each parameter in them.
 #[derive(Debug)]
 pub(super) struct Groups<H> {
     pub(super) groups: Vec<ParamGroup<H>>,
-    memories: Vec<Memory>,
+    states: Vec<ParamState>,
 }
 
 impl<H: Hyper> Groups<H> {
@@ -184,59 +184,59 @@ impl<H: Hyper> Groups<H> {
                 params.push(param);
             }
         }
-        let memories = vec![Memory::new(); params.len()];
-        Ok(Groups { groups, memories })
+        let states = vec![ParamState::new(); params.len()];
+        Ok(Groups { groups, states })
     }
 
-    /// Calls `update` with options, parameter, gradient, memory and room of each parameter that has a gradient. What the step
-    /// needs is set aside before: one that runs out of memory changes nothing.
+    /// Calls `update` with options, parameter, gradient, state and scratch tensors of each parameter that has a gradient. What the
+    /// step needs is allocated before: a step that runs out of memory changes nothing.
     #[inline]
     pub(super) fn each(
         &mut self,
         needs: Needs<H>,
-        mut update: impl FnMut(&H, &Tensor, Tensor, &mut Memory, &Room) -> Result<()>,
+        mut update: impl FnMut(&H, &Tensor, Tensor, &mut ParamState, &Scratch) -> Result<()>,
     ) -> Result<()> {
         let _guard = no_grad();
-        let mut room = Room::default();
+        let mut scratch = Scratch::default();
         if self.groups.iter().any(|group| needs.is_some(&group.options)) {
-            room = self.set_aside(&needs)?;
+            scratch = self.allocate_state(&needs)?;
         }
-        let mut memories = self.memories.iter_mut();
+        let mut states = self.states.iter_mut();
         for group in &self.groups {
-            for (param, memory) in group.params.iter().zip(memories.by_ref()) {
+            for (param, param_state) in group.params.iter().zip(states.by_ref()) {
                 if let Some(grad) = param.grad() {
-                    update(&group.options, param, grad, memory, &room)?;
+                    update(&group.options, param, grad, param_state, &scratch)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Makes what is remembered of parameters that are new, and room for what is computed on the way.
-    fn set_aside(&mut self, needs: &Needs<H>) -> Result<Room> {
-        let mut room = Room::default();
-        let mut begun = Vec::new();
-        let mut memories = self.memories.iter().enumerate();
+    /// Creates the missing state of parameters, and the scratch tensors of the step.
+    fn allocate_state(&mut self, needs: &Needs<H>) -> Result<Scratch> {
+        let mut scratch = Scratch::default();
+        let mut created = Vec::new();
+        let mut states = self.states.iter().enumerate();
         for group in &self.groups {
-            for (param, (index, memory)) in group.params.iter().zip(memories.by_ref()) {
+            for (param, (index, param_state)) in group.params.iter().zip(states.by_ref()) {
                 if param.grad().is_none() {
                     continue;
                 }
-                room.fit(param, (needs.room)(&group.options));
-                for name in (needs.remembered)(&group.options) {
-                    if !memory.contains_key(name) {
+                scratch.fit(param, (needs.scratch_count)(&group.options));
+                for name in (needs.state_names)(&group.options) {
+                    if !param_state.contains_key(name) {
                         let zeros = Tensor::zeros(param.sizes(), (param.dtype(), param.device()))?;
-                        begun.push((index, *name, zeros));
+                        created.push((index, *name, zeros));
                     }
                 }
             }
         }
-        room.allocate()?;
-        for (index, name, zeros) in begun {
-            room.begun.push(zeros.clone());
-            self.memories[index].insert(name, zeros);
+        scratch.allocate()?;
+        for (index, name, zeros) in created {
+            scratch.created.push(zeros.clone());
+            self.states[index].insert(name, zeros);
         }
-        Ok(room)
+        Ok(scratch)
     }
 
     fn params(&self) -> impl Iterator<Item = &Tensor> {
@@ -271,15 +271,15 @@ impl<H: Hyper> Groups<H> {
                 state.insert(format!("group.{i}.{name}"), Tensor::from(field.get()));
             }
         }
-        for (i, memory) in self.memories.iter().enumerate() {
-            for (name, tensor) in memory {
+        for (i, param_state) in self.states.iter().enumerate() {
+            for (name, tensor) in param_state {
                 state.insert(format!("state.{i}.{name}"), tensor.clone());
             }
         }
         Ok(state)
     }
 
-    /// Takes over options and memories; `names` are what may be remembered of a parameter: tensors of its own sizes and type,
+    /// Takes over options and states; `names` are the state tensors that a parameter may have: tensors of its own sizes and type,
     /// but for `step`, one f64.
     pub(super) fn load_state_dict(&mut self, state: &StateDict, names: &[&'static str]) -> Result<()> {
         let mut groups: Vec<H> = self.groups.iter().map(|group| group.options.clone()).collect();
@@ -293,25 +293,25 @@ impl<H: Hyper> Groups<H> {
             }
             options.check()?;
         }
-        let memories: Result<Vec<Memory>> =
-            self.params().enumerate().map(|(i, param)| memory_of(i, param, state, names)).collect();
-        let memories = memories?;
-        used += memories.iter().map(Memory::len).sum::<usize>();
+        let states: Result<Vec<ParamState>> =
+            self.params().enumerate().map(|(i, param)| state_of(i, param, state, names)).collect();
+        let states = states?;
+        used += states.iter().map(ParamState::len).sum::<usize>();
         if used != state.len() {
-            bail!(InvalidArgument, "load_state_dict: unexpected key `{}`", self.stranger(state, names));
+            bail!(InvalidArgument, "load_state_dict: unexpected key `{}`", self.unexpected_key(state, names));
         }
-        self.memories = memories;
+        self.states = states;
         self.groups.iter_mut().zip(groups).for_each(|(group, options)| group.options = options);
         Ok(())
     }
 
     /// A key that belongs to no group and no parameter.
-    fn stranger(&self, state: &StateDict, names: &[&'static str]) -> String {
+    fn unexpected_key(&self, state: &StateDict, names: &[&'static str]) -> String {
         let mut known: Vec<String> = Vec::new();
         for (i, group) in self.groups.iter().enumerate() {
             known.extend(group.options.clone().fields().iter().map(|(name, _)| format!("group.{i}.{name}")));
         }
-        for i in 0..self.memories.len() {
+        for i in 0..self.states.len() {
             known.extend(names.iter().map(|name| format!("state.{i}.{name}")));
         }
         state.keys().find(|key| !known.contains(key)).cloned().unwrap_or_default()
@@ -319,8 +319,8 @@ impl<H: Hyper> Groups<H> {
 }
 
 /// Copies of what `state` has of parameter `i`.
-fn memory_of(i: usize, param: &Tensor, state: &StateDict, names: &[&'static str]) -> Result<Memory> {
-    let mut memory = Memory::new();
+fn state_of(i: usize, param: &Tensor, state: &StateDict, names: &[&'static str]) -> Result<ParamState> {
+    let mut param_state = ParamState::new();
     for name in names {
         let key = format!("state.{i}.{name}");
         let Some(tensor) = state.get(&key) else { continue };
@@ -338,9 +338,9 @@ fn memory_of(i: usize, param: &Tensor, state: &StateDict, names: &[&'static str]
         if tensor.dtype() != dtype {
             bail!(Dtype, "load_state_dict: expected {dtype} for `{key}` but got {}", tensor.dtype());
         }
-        memory.insert(name, ops::clone(tensor, None)?);
+        param_state.insert(name, ops::clone(tensor, None)?);
     }
-    Ok(memory)
+    Ok(param_state)
 }
 
 fn missing(key: &str) -> Error {

@@ -1,10 +1,10 @@
 //! Stochastic gradient descent, with momentum.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, Memory, Needs, ParamGroup, Room, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, ParamState, Needs, ParamGroup, Scratch, check_at_least_zero};
 use crate::StateDict;
 use flambeau_core::{Result, bail, ensure};
-use flambeau_ops::native::accumulate::accumulate_scaled_;
+use flambeau_ops::native::pointwise::accumulate::accumulate_scaled_;
 use flambeau_ops::{Tensor, ops};
 
 /// Options of [`Sgd`]; the defaults are PyTorch's.
@@ -111,8 +111,8 @@ impl Sgd {
 }
 
 const NEEDS: Needs<SgdOptions> = Needs {
-    remembered: |options| if options.momentum != 0.0 { &["momentum_buffer"] } else { &[] },
-    room: |options| {
+    state_names: |options| if options.momentum != 0.0 { &["momentum_buffer"] } else { &[] },
+    scratch_count: |options| {
         let changed = options.maximize || options.weight_decay != 0.0;
         usize::from(changed) + usize::from(options.nesterov)
     },
@@ -122,15 +122,15 @@ fn update(
     options: &SgdOptions,
     param: &Tensor,
     grad: Tensor,
-    memory: &mut Memory,
-    room: &Room,
+    state: &mut ParamState,
+    scratch: &Scratch,
 ) -> Result<()> {
-    let mut grad = room.gradient(param, grad, options.maximize, options.weight_decay)?;
+    let mut grad = scratch.gradient(param, grad, options.maximize, options.weight_decay)?;
     if options.momentum != 0.0 {
-        let direction = direction(options, &grad, memory, room)?;
+        let direction = direction(options, &grad, state, scratch)?;
         grad = match options.nesterov {
             true => {
-                let ahead = room.aside(param, (NEEDS.room)(options) - 1)?;
+                let ahead = scratch.buffer(param, (NEEDS.scratch_count)(options) - 1)?;
                 ops::add_out(&grad, &direction, options.momentum.into(), &ahead)?;
                 ahead
             }
@@ -141,11 +141,11 @@ fn update(
 }
 
 /// The moving sum of gradients, after this one.
-fn direction(options: &SgdOptions, grad: &Tensor, memory: &Memory, room: &Room) -> Result<Tensor> {
-    let Some(buffer) = memory.get("momentum_buffer") else {
+fn direction(options: &SgdOptions, grad: &Tensor, state: &ParamState, scratch: &Scratch) -> Result<Tensor> {
+    let Some(buffer) = state.get("momentum_buffer") else {
         bail!(Internal, "a step needs `momentum_buffer`, which is not there")
     };
-    if room.has_begun(buffer) {
+    if scratch.is_created(buffer) {
         ops::copy_(buffer, grad, false)?;
     } else {
         ops::mul__scalar(buffer, options.momentum.into())?;

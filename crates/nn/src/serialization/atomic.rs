@@ -1,4 +1,4 @@
-//! A file takes the place of another at once, or not at all.
+//! Atomic replacement of a file: completely or not at all.
 
 use flambeau_core::{Error, ErrorKind, Result, bail};
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Has `write` fill a file beside `path`, waits until it is on the disk, and puts it in the place of `path`. Who may read and write
-/// the file of before may do so after it too; a new one is as open as any. A failure leaves nothing behind.
+/// Has `write` fill a temporary file beside `path`, waits until it is on the disk, and renames it to `path`. The new file has the
+/// permissions of the replaced one, or the default ones if there was none. A failure leaves nothing behind.
 pub(super) fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let before = replaced(path)?;
     let folder = folder(path);
@@ -21,7 +21,7 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) 
     sync(folder)
 }
 
-/// The file whose place the new one takes. A link is replaced, and what it points to stays as it is.
+/// The file that the new one replaces. A symbolic link is replaced itself, and its target stays as it is.
 fn replaced(path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(before) if before.is_file() => Ok(Some(before)),
@@ -43,7 +43,7 @@ struct Temporary {
     is_renamed: bool,
 }
 
-/// Names are drawn from 2^64: the second one is taken only where somebody makes files to be in the way.
+/// Names are drawn from 2^64: a second one is needed only where somebody creates files to provoke collisions.
 const TRIES: usize = 100;
 
 impl Temporary {
@@ -51,7 +51,7 @@ impl Temporary {
     /// it has the permissions of the file that it replaces.
     fn create(folder: &Path, is_private: bool) -> Result<Self> {
         let mut options = OpenOptions::new();
-        // `O_CREAT | O_EXCL`: a file or a link, even one to nowhere, that has the name already is an error.
+        // `O_CREAT | O_EXCL`: a file or a link, even a dangling one, that has the name already is an error.
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_private { 0o600 } else { 0o666 });

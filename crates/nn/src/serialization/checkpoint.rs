@@ -1,14 +1,14 @@
 //! Everything that training needs to go on where it stopped.
 
 use super::checksum::checksum;
-use super::{Notes, entries, load, write};
+use super::{Metadata, entries, load, write};
 use crate::StateDict;
 use crate::data::Position;
 use flambeau_core::{Error, ErrorKind, GeneratorState, Result};
 use std::path::Path;
 use std::str::FromStr;
 
-/// Model, optimiser, step, generators and place in the data, in one safetensors file. The model's tensors are named
+/// Model, optimiser, step, generators and position in the data, in one safetensors file. The model's tensors are named
 /// `model.` and the name, so that other programs can pick them out.
 ///
 /// ```
@@ -48,7 +48,7 @@ pub struct Checkpoint {
     /// Where the loader stands.
     pub data: Option<Position>,
     /// Whatever else should be known.
-    pub notes: Notes,
+    pub metadata: Metadata,
 }
 
 impl Checkpoint {
@@ -67,9 +67,9 @@ impl Checkpoint {
         };
         let model = self.model.iter().map(named("model"));
         let tensors = model.chain(self.optimizer.iter().map(named("optimizer"))).collect::<StateDict>();
-        let (entries, mut notes) = (entries(&tensors)?, self.all_notes());
-        notes.insert(CHECKSUM.to_string(), checksum(&entries, &notes)?.to_string());
-        write(path, entries, &notes, &|| Ok(()))
+        let (entries, mut metadata) = (entries(&tensors)?, self.all_metadata());
+        metadata.insert(CHECKSUM.to_string(), checksum(&entries, &metadata)?.to_string());
+        write(path, entries, &metadata, &|| Ok(()))
     }
 
     /// Reads one.
@@ -79,14 +79,14 @@ impl Checkpoint {
     /// that it is not what was saved.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let (tensors, notes) = load(path)?;
-        Self::from_parts(tensors, notes).map_err(|e| e.context(format!("loading {}", path.display())))
+        let (tensors, metadata) = load(path)?;
+        Self::from_parts(tensors, metadata).map_err(|e| e.context(format!("loading {}", path.display())))
     }
 
-    fn all_notes(&self) -> Notes {
-        let mut notes: Notes =
-            self.notes.iter().map(|(key, value)| (format!("notes.{key}"), value.clone())).collect();
-        let mut note = |key: &str, value: u64| drop(notes.insert(key.to_string(), value.to_string()));
+    fn all_metadata(&self) -> Metadata {
+        let mut metadata: Metadata =
+            self.metadata.iter().map(|(key, value)| (format!("notes.{key}"), value.clone())).collect();
+        let mut note = |key: &str, value: u64| drop(metadata.insert(key.to_string(), value.to_string()));
         note("version", VERSION);
         note("step", self.step);
         let mut generator = |key: &str, state: &GeneratorState| {
@@ -100,33 +100,33 @@ impl Checkpoint {
             note("data.epoch", data.epoch);
             note("data.batch", data.batch);
         }
-        notes
+        metadata
     }
 
-    fn from_parts(tensors: StateDict, mut notes: Notes) -> Result<Self> {
-        let version = required(&notes, "version")?;
+    fn from_parts(tensors: StateDict, mut metadata: Metadata) -> Result<Self> {
+        let version = required(&metadata, "version")?;
         flambeau_core::ensure!(
             version == VERSION,
             Io,
             "expected a checkpoint of version {VERSION} but got {version}"
         );
-        let expected = required(&notes, CHECKSUM)?;
-        notes.remove(CHECKSUM);
+        let expected = required(&metadata, CHECKSUM)?;
+        metadata.remove(CHECKSUM);
         flambeau_core::ensure!(
-            checksum(&entries(&tensors)?, &notes)? == expected,
+            checksum(&entries(&tensors)?, &metadata)? == expected,
             Io,
             "the file is damaged: its checksum is not that of what it holds"
         );
-        let mut checkpoint = Checkpoint { step: required(&notes, "step")?, ..Default::default() };
-        checkpoint.generator = generator(&notes, "generator")?;
-        if let Some(epoch) = number(&notes, "data.epoch")? {
-            let batch = required(&notes, "data.batch")?;
+        let mut checkpoint = Checkpoint { step: required(&metadata, "step")?, ..Default::default() };
+        checkpoint.generator = generator(&metadata, "generator")?;
+        if let Some(epoch) = number(&metadata, "data.epoch")? {
+            let batch = required(&metadata, "data.batch")?;
             checkpoint.data =
-                Some(Position { epoch, batch, generator: generator(&notes, "data.generator")? });
+                Some(Position { epoch, batch, generator: generator(&metadata, "data.generator")? });
         }
-        for (key, value) in notes {
+        for (key, value) in metadata {
             if let Some(key) = key.strip_prefix("notes.") {
-                checkpoint.notes.insert(key.to_string(), value);
+                checkpoint.metadata.insert(key.to_string(), value);
             }
         }
         for (name, tensor) in tensors {
@@ -146,25 +146,25 @@ impl Checkpoint {
 
 /// The note that holds the checksum of everything else.
 const CHECKSUM: &str = "checksum";
-/// Which notes there are, and how tensors are named.
+/// The keys of the metadata, and the names of the tensors.
 const VERSION: u64 = 1;
 
-fn generator(notes: &Notes, key: &str) -> Result<Option<GeneratorState>> {
-    let Some(seed) = number(notes, &format!("{key}.seed"))? else { return Ok(None) };
-    Ok(Some(GeneratorState { seed, offset: required(notes, &format!("{key}.offset"))? }))
+fn generator(metadata: &Metadata, key: &str) -> Result<Option<GeneratorState>> {
+    let Some(seed) = number(metadata, &format!("{key}.seed"))? else { return Ok(None) };
+    Ok(Some(GeneratorState { seed, offset: required(metadata, &format!("{key}.offset"))? }))
 }
 
-fn required(notes: &Notes, key: &str) -> Result<u64> {
-    number(notes, key)?
+fn required(metadata: &Metadata, key: &str) -> Result<u64> {
+    number(metadata, key)?
         .ok_or_else(|| fault(format!("expected a checkpoint with a note `{key}`, which is not there")))
 }
 
-fn number(notes: &Notes, key: &str) -> Result<Option<u64>> {
+fn number(metadata: &Metadata, key: &str) -> Result<Option<u64>> {
     let parse = |text: &String| {
         u64::from_str(text)
             .map_err(|_| fault(format!("expected a number for the note `{key}` but got {text:?}")))
     };
-    notes.get(key).map(parse).transpose()
+    metadata.get(key).map(parse).transpose()
 }
 
 fn fault(message: String) -> Error {

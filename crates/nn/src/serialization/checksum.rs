@@ -1,16 +1,16 @@
 //! A number that changes when a checkpoint does: damage that leaves a file well formed is found too.
 
-use super::Notes;
+use super::Metadata;
 use super::snapshot::{Entries, Entry};
 use flambeau_core::Result;
 
-/// The checksum of tensors with their names, types and sizes, and of notes.
+/// The checksum of tensors with their names, types and sizes, and of metadata.
 ///
 /// It finds accidents, not forgeries: each word enters by a step that can be undone, so files that differ in one word never
 /// have the same, and others hardly ever.
-pub(super) fn checksum(tensors: &Entries<'_>, notes: &Notes) -> Result<u64> {
+pub(super) fn checksum(tensors: &Entries<'_>, metadata: &Metadata) -> Result<u64> {
     let mut sum = Checksum(0);
-    for (key, note) in notes {
+    for (key, note) in metadata {
         sum.bytes(key.as_bytes());
         sum.bytes(note.as_bytes());
     }

@@ -1,7 +1,7 @@
 //! The header of a safetensors file: where the elements of each tensor lie, as JSON.
 
 use super::snapshot::Entries;
-use super::{Notes, fault, scalar_type};
+use super::{Metadata, fault, scalar_type};
 use flambeau_core::{Error, ErrorKind, Result, ScalarType, bail, ensure, fallible};
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use std::collections::{BTreeMap, btree_map};
@@ -13,15 +13,15 @@ use std::io::{Read, Write};
 const LONGEST: u64 = 100_000_000;
 /// What is read of a header takes no more than so many bytes for each of its own.
 const EXPANSION: usize = 16;
-/// The key of the notes.
-const NOTES: &str = "__metadata__";
+/// The key of the metadata.
+const METADATA_KEY: &str = "__metadata__";
 /// The header ends at a multiple of so many bytes, so that elements are aligned for whoever maps the file.
 const ALIGNMENT: usize = 8;
 
-/// Where tensors lie in a file, in the order of their elements, and the notes beside them.
+/// Where tensors lie in a file, in the order of their elements, and the metadata beside them.
 pub(super) struct Header {
     pub(super) tensors: Vec<(String, Info)>,
-    pub(super) notes: Notes,
+    pub(super) metadata: Metadata,
 }
 
 /// What a header says of a tensor.
@@ -46,7 +46,7 @@ pub(super) fn read(file: &mut File, size: u64) -> Result<Header> {
         size - 8
     );
     let text = super::bytes(file, length)?;
-    // The parser asks for memory without asking whether there is any.
+    // The parser allocates infallibly, so the memory is checked for before.
     fallible::ensure_room(text.len().saturating_mul(EXPANSION))?;
     let header: Header =
         serde_json::from_slice(&text).map_err(|e| fault(format!("expected tensors by name in JSON: {e}")))?;
@@ -104,17 +104,17 @@ fn byte_count(shape: &[u64], dtype: ScalarType) -> Option<u64> {
 }
 
 /// Writes the length of a header and the header. The elements that follow are those of the entries, in their order.
-pub(super) fn write(file: &mut impl Write, entries: &Entries<'_>, notes: &Notes) -> Result<()> {
+pub(super) fn write(file: &mut impl Write, entries: &Entries<'_>, metadata: &Metadata) -> Result<()> {
     let mut text = String::from("{");
-    if !notes.is_empty() {
-        text.push_str(&format!("{}:{},", quoted(NOTES)?, json(notes)?));
+    if !metadata.is_empty() {
+        text.push_str(&format!("{}:{},", quoted(METADATA_KEY)?, json(metadata)?));
     }
     let mut end = 0;
     for (name, entry) in entries {
         ensure!(
-            **name != NOTES,
+            **name != METADATA_KEY,
             InvalidArgument,
-            "expected another name than {NOTES}, which is that of notes"
+            "expected another name than {METADATA_KEY}, which is that of metadata"
         );
         let first = end;
         end += entry.bytes()?.len();
@@ -131,7 +131,7 @@ pub(super) fn write(file: &mut impl Write, entries: &Entries<'_>, notes: &Notes)
     ensure!(
         text.len() as u64 <= LONGEST,
         InvalidArgument,
-        "expected names and notes of {LONGEST} bytes at most"
+        "expected names and metadata of {LONGEST} bytes at most"
     );
     file.write_all(&(text.len() as u64).to_le_bytes())?;
     Ok(file.write_all(text.as_bytes())?)
@@ -156,23 +156,23 @@ impl<'de> Deserialize<'de> for Header {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-                let (mut tensors, mut notes) = (BTreeMap::new(), None);
+                let (mut tensors, mut metadata) = (BTreeMap::new(), None);
                 while let Some(name) = map.next_key::<String>()? {
-                    if name == NOTES && notes.is_none() {
-                        notes = Some(map.next_value::<Option<Notes>>()?.unwrap_or_default());
+                    if name == METADATA_KEY && metadata.is_none() {
+                        metadata = Some(map.next_value::<Option<Metadata>>()?.unwrap_or_default());
                         continue;
                     }
                     match tensors.entry(name) {
-                        btree_map::Entry::Vacant(place) if place.key() != NOTES => {
+                        btree_map::Entry::Vacant(entry) if entry.key() != METADATA_KEY => {
                             let info = map.next_value::<Info>();
                             let info =
-                                info.map_err(|e| A::Error::custom(format!("`{}`: {e}", place.key())))?;
-                            place.insert(info);
+                                info.map_err(|e| A::Error::custom(format!("`{}`: {e}", entry.key())))?;
+                            entry.insert(info);
                         }
                         other => return Err(A::Error::custom(format!("`{}` is there twice", other.key()))),
                     }
                 }
-                Ok(Header { tensors: tensors.into_iter().collect(), notes: notes.unwrap_or_default() })
+                Ok(Header { tensors: tensors.into_iter().collect(), metadata: metadata.unwrap_or_default() })
             }
         }
         from.deserialize_map(Tensors)

@@ -35,7 +35,7 @@ pub enum Value {
     OrderedDict {
         /// Values by other values, in order.
         entries: Vec<(Value, Value)>,
-        /// What a state dict notes beside its tensors: the versions of the modules.
+        /// What a state dict metadata beside its tensors: the versions of the modules.
         metadata: Option<Box<Value>>,
     },
     /// The sizes of a tensor.
@@ -51,13 +51,13 @@ pub enum Value {
 /// The value in a file that `torch.save` of PyTorch 1.6 or later wrote.
 ///
 /// Such a file is a zip archive of the elements of each storage and of a pickle, a program that puts them together. Here it
-/// may put together tensors, numbers, texts, lists, tuples and dicts; a program that asks for anything else is refused by
-/// the name of what it asks for, and nothing of what it names is looked up or called. Tensors of every device come to the
+/// may put together tensors, numbers, texts, lists, tuples and dicts; a program that names anything else is refused with
+/// this name in the error, and nothing that it names is looked up or called. Tensors of every device come to the
 /// host.
 ///
 /// # Errors
 /// `Io` naming `path` where it cannot be read, is no such file, is cut short, was written by a machine of the other order of
-/// bytes, or asks for something else; `NotImplemented` for types of elements that have no tensors here, `OutOfMemory`.
+/// bytes, or names something else; `NotImplemented` for types of elements that have no tensors here, `OutOfMemory`.
 pub fn load_pytorch(path: impl AsRef<Path>) -> Result<Value> {
     let path = path.as_ref();
     read(path).map_err(|e| of_reader(e).context(format!("loading {}", path.display())))

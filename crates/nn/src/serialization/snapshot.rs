@@ -23,12 +23,12 @@ pub(super) struct Entry {
 pub(super) fn entries(tensors: &StateDict) -> Result<Entries<'_>> {
     // Handles of our own, whose geometry nobody changes.
     let handles: Vec<(&String, Tensor)> =
-        tensors.iter().map(|(name, tensor)| named(name, handle(tensor))).collect::<Result<_>>()?;
-    let wanted: Vec<(&Storage, Access)> =
+        tensors.iter().map(|(name, tensor)| named(name, detached_handle(tensor))).collect::<Result<_>>()?;
+    let requests: Vec<(&Storage, Access)> =
         handles.iter().map(|(_, tensor)| (tensor.storage(), Access::Read)).collect();
     // All at once: whoever holds some and waits for others can only wait for so long. The entries hold guards of their own, which
     // can be had without waiting while these are held.
-    let _guards = StorageGuards::acquire(&wanted).map_err(|e| held(e, &handles))?;
+    let _guards = StorageGuards::acquire(&requests).map_err(|e| held(e, &handles))?;
     handles.iter().map(|(name, tensor)| named(name, Entry::new(tensor))).collect()
 }
 
@@ -47,7 +47,7 @@ fn held(error: Error, handles: &[(&String, Tensor)]) -> Error {
     handles.iter().find_map(single).unwrap_or(error)
 }
 
-fn handle(tensor: &Tensor) -> Result<Tensor> {
+fn detached_handle(tensor: &Tensor) -> Result<Tensor> {
     // safetensors files are little endian; so are all machines that this was tested on.
     ensure!(
         cfg!(target_endian = "little"),

@@ -13,13 +13,13 @@ TYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.in
 
 
 def layouts():
-    """Tensors of every type, and views: turned, with gaps, from the middle, of one element seen often, of nothing."""
+    """Tensors of every type, and views: column-major (transposed), with gaps, from the middle, of one element seen often, of nothing."""
     base = torch.arange(24.0)
     return {
         **{str(dtype)[6:]: torch.tensor([[0, 1, 1], [1, 0, 1]], dtype=dtype) for dtype in TYPES},
         "special": torch.tensor([float("nan"), float("inf"), -0.0, 2.0**-149]),
         "base": base,
-        "turned": base.view(4, 6).t(),
+        "column": base.view(4, 6).t(),
         "gaps": base.view(4, 6)[1::2, ::3],
         "repeated": base[5].expand(2, 3),
         "number": torch.tensor(-2.5, dtype=torch.float64),

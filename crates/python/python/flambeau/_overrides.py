@@ -22,10 +22,10 @@ class DisableFlambeauFunction:
     """Inside it, objects of subclasses are treated as plain tensors."""
 
     def __enter__(self):
-        self._before = _flambeau._ask_subclasses(False)
+        self._before = _flambeau._set_overrides_enabled(False)
 
     def __exit__(self, *raised):
-        _flambeau._ask_subclasses(self._before)
+        _flambeau._set_overrides_enabled(self._before)
 
 
 def _asked(args, kwargs):
@@ -63,7 +63,7 @@ def ask(func, args, kwargs):
     raise TypeError(f"no implementation found for '{name}' on types that implement __flambeau_function__: {list(types)}")
 
 
-def ask_by_name(name, is_method, args, kwargs):
+def call_override_by_name(name, is_method, args, kwargs):
     """The same for a function or method of that name."""
     return ask(getattr(Tensor, name) if is_method else _function(name), args, kwargs)
 
@@ -76,7 +76,7 @@ def _function(name):
 def _converted(result, cls):
     """Results as objects of a subclass, in tuples and lists too."""
     if isinstance(result, Tensor):
-        return result if isinstance(result, cls) else _flambeau._hand_over(cls, result)
+        return result if isinstance(result, cls) else _flambeau._make_subclass(cls, result)
     if isinstance(result, (tuple, list)):
         items = [_converted(item, cls) for item in result]
         # A tuple with names takes its items one by one.
@@ -95,8 +95,8 @@ def _default(cls, func, types, args=(), kwargs=None):
 
 def _asks():
     """Whether this thread asks subclasses."""
-    before = _flambeau._ask_subclasses(True)
-    _flambeau._ask_subclasses(before)
+    before = _flambeau._set_overrides_enabled(True)
+    _flambeau._set_overrides_enabled(before)
     return before
 
 
@@ -134,7 +134,7 @@ def _begin_subclass(cls, **named):
     super(Tensor, cls).__init_subclass__(**named)
     if cls.__flambeau_function__ is None:
         return
-    _flambeau._note_subclass()
+    _flambeau._enable_overrides()
     for name in METHODS:
         if getattr(cls, name) is getattr(Tensor, name):
             setattr(cls, name, _method(name))

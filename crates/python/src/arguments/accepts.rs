@@ -124,7 +124,7 @@ pub(crate) fn scalar_of(value: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     }
 }
 
-/// The type of element that a number asks for: NumPy's ask for their own.
+/// The element type that a number has: NumPy's scalars have their own.
 pub(crate) fn dtype_of_number(value: &Bound<'_, PyAny>, number: Scalar) -> ScalarType {
     let plain = value.is_exact_instance_of::<PyFloat>() || value.is_exact_instance_of::<PyInt>();
     let named = || dtype_named(numpy_name(value)?.trim_end_matches('_'));

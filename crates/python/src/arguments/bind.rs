@@ -1,4 +1,4 @@
-//! Puts what was given in the places of one overload's parameters, if it fits.
+//! Assigns the values of a call to the parameters of one overload, if they fit.
 
 use super::accepts::{accepts, is_index};
 use super::signature::{Kind, Overload, Parameter};
@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::cell::Cell;
 
-/// More than any operator has.
-pub(super) const MOST: usize = 20;
+/// More parameters than any operator has.
+pub(super) const MAX_PARAMETERS: usize = 20;
 
 /// What a caller gave: the receiver of a method, the values in order, the values by name.
 pub(crate) struct Given<'a, 'py> {
@@ -30,14 +30,14 @@ impl<'a, 'py> Given<'a, 'py> {
     }
 }
 
-/// The values in the places of the parameters; absent where the default holds.
+/// One value per parameter; `None` where the default holds.
 pub(crate) struct Arguments<'a, 'py> {
     pub(crate) py: Python<'py>,
     pub(super) parameters: &'static [Parameter],
-    pub(super) values: [Option<&'a Bound<'py, PyAny>>; MOST],
+    pub(super) values: [Option<&'a Bound<'py, PyAny>>; MAX_PARAMETERS],
     /// The integers of a first list that was given as `x.view(2, 3)`.
-    pub(super) spread: Option<&'a [Bound<'py, PyAny>]>,
-    /// Whether the operator is worth giving up the interpreter's lock for.
+    pub(super) unpacked: Option<&'a [Bound<'py, PyAny>]>,
+    /// Whether the operator runs so long that the interpreter's lock is released meanwhile.
     pub(super) large: Cell<bool>,
 }
 
@@ -45,10 +45,10 @@ impl<'a, 'py> Arguments<'a, 'py> {
     /// No values yet.
     #[inline]
     pub(super) fn new(py: Python<'py>, parameters: &'static [Parameter]) -> Self {
-        Arguments { py, parameters, values: [None; MOST], spread: None, large: Cell::new(false) }
+        Arguments { py, parameters, values: [None; MAX_PARAMETERS], unpacked: None, large: Cell::new(false) }
     }
 
-    /// Takes in what was given; whether each value is of a type that its parameter takes, and none is left over or missing.
+    /// Assigns the given values; whether each has a type that its parameter takes, and none is left over or missing.
     #[inline]
     pub(super) fn bind(&mut self, overload: &'static Overload, given: &Given<'a, 'py>) -> bool {
         let receiver = match given.receiver {
@@ -56,21 +56,21 @@ impl<'a, 'py> Arguments<'a, 'py> {
             None if overload.function => None,
             _ => return false,
         };
-        let (mut placed, mut named) = (0, 0);
+        let (mut used, mut named) = (0, 0);
         for (index, parameter) in self.parameters.iter().enumerate() {
             if receiver == Some(index) {
                 self.values[index] = given.receiver;
                 continue;
             }
-            let next = given.positional.get(placed).filter(|_| !parameter.keyword);
+            let next = given.positional.get(used).filter(|_| !parameter.keyword);
             if let Some(first) = next
-                && is_spread(self.parameters, receiver, given, index, first)
+                && is_unpacked(self.parameters, receiver, given, index, first)
             {
-                (self.spread, self.values[index]) = (Some(given.positional), next);
-                placed = given.positional.len();
+                (self.unpacked, self.values[index]) = (Some(given.positional), next);
+                used = given.positional.len();
                 continue;
             }
-            placed += usize::from(next.is_some());
+            used += usize::from(next.is_some());
             let value = match next {
                 None if named < given.named.len() => {
                     let value = given.by_name(parameter);
@@ -86,10 +86,10 @@ impl<'a, 'py> Arguments<'a, 'py> {
                 _ => return false,
             }
         }
-        placed == given.positional.len() && named == given.named.len()
+        used == given.positional.len() && named == given.named.len()
     }
 
-    /// Whether the operator is worth giving up the interpreter's lock for, as far as the values taken out so far tell.
+    /// Whether the operator runs so long that the interpreter's lock is released meanwhile, by the values taken out so far.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.large.get()
@@ -97,7 +97,7 @@ impl<'a, 'py> Arguments<'a, 'py> {
 }
 
 /// Whether the integers of the only positional parameter were given one by one.
-fn is_spread(
+fn is_unpacked(
     parameters: &[Parameter],
     receiver: Option<usize>,
     given: &Given<'_, '_>,

@@ -1,4 +1,4 @@
-//! What to say where no overload fits: what was given, and what there is.
+//! The error where no overload fits: the types that were given, and the signatures that exist.
 
 use super::accepts::{accepts, is_index};
 use super::bind::Given;
@@ -6,7 +6,7 @@ use super::signature::{Kind, Overload, Parameter, Signature};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// As PyTorch says it: the fault itself where there is one form to call, and otherwise all forms.
+/// PyTorch's message: the fault itself if there is one overload, and otherwise the list of all overloads.
 #[cold]
 pub(super) fn error(signature: &Signature, given: &Given<'_, '_>) -> PyErr {
     let fits = |overload: &&Overload| match given.receiver {
@@ -47,7 +47,7 @@ pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
 fn form(overload: &Overload, given: &Given<'_, '_>) -> String {
     let mut parts = vec![];
     let mut starred = false;
-    for parameter in asked(overload, given) {
+    for parameter in visible_parameters(overload, given) {
         if parameter.keyword && !starred {
             parts.push("*".to_owned());
             starred = true;
@@ -59,20 +59,20 @@ fn form(overload: &Overload, given: &Given<'_, '_>) -> String {
 }
 
 /// The parameters but for the receiver.
-fn asked<'a>(overload: &'a Overload, given: &Given<'_, '_>) -> impl Iterator<Item = &'a Parameter> {
+fn visible_parameters<'a>(overload: &'a Overload, given: &Given<'_, '_>) -> impl Iterator<Item = &'a Parameter> {
     let hidden = overload.receiver.filter(|_| given.receiver.is_some());
     overload.parameters.iter().enumerate().filter(move |(index, _)| Some(*index) != hidden).map(|(_, p)| p)
 }
 
 /// What is wrong with a call that has one form.
 fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
-    let parameters: Vec<&Parameter> = asked(overload, given).collect();
+    let parameters: Vec<&Parameter> = visible_parameters(overload, given).collect();
     let positional: Vec<&&Parameter> = parameters.iter().filter(|parameter| !parameter.keyword).collect();
     // `x.view(2, 3)` gives one argument.
-    let spread = matches!(positional.as_slice(), [only] if matches!(only.kind, Kind::Ints(_)))
+    let unpacked = matches!(positional.as_slice(), [only] if matches!(only.kind, Kind::Ints(_)))
         && given.positional.iter().all(is_index);
-    let placed = if spread { given.positional.len().min(1) } else { given.positional.len() };
-    if placed > positional.len() {
+    let used = if unpacked { given.positional.len().min(1) } else { given.positional.len() };
+    if used > positional.len() {
         return format!(
             "() takes {} positional arguments but {} were given",
             positional.len(),
@@ -80,7 +80,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
         );
     }
     for (index, (value, parameter)) in given.positional.iter().zip(&positional).enumerate() {
-        if !spread && !fits(parameter, value) {
+        if !unpacked && !fits(parameter, value) {
             return wrong_type(parameter, Some(index + 1), value);
         }
     }
@@ -88,7 +88,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
     for (name, value) in names.iter().zip(given.named) {
         match parameters.iter().position(|parameter| parameter.has_name(name)) {
             None => return format!("() got an unexpected keyword argument '{name}'"),
-            Some(index) if index < placed => {
+            Some(index) if index < used => {
                 return format!("() got multiple values for argument '{name}'");
             }
             Some(index) if !fits(parameters[index], value) => {
@@ -97,7 +97,7 @@ fn fault(overload: &Overload, given: &Given<'_, '_>) -> String {
             Some(_) => {}
         }
     }
-    missing(&parameters, placed, &names)
+    missing(&parameters, used, &names)
 }
 
 fn fits(parameter: &Parameter, value: &Bound<'_, PyAny>) -> bool {

@@ -9,7 +9,7 @@ pub(crate) struct Signature {
     pub(crate) overloads: &'static [Overload],
 }
 
-/// One way to call a name.
+/// One overload of a name.
 pub(crate) struct Overload {
     pub(crate) parameters: &'static [Parameter],
     /// Which parameter the receiver of a method is; `None` where it is no method.
@@ -76,7 +76,7 @@ impl Parameter {
         Parameter { default: Some(default), ..self }
     }
 
-    /// May be a number in a tensor's place.
+    /// May be a number instead of a tensor.
     pub(crate) const fn or_number(self) -> Self {
         Parameter { kind: Kind::TensorOrNumber, ..self }
     }

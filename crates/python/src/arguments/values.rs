@@ -116,11 +116,11 @@ impl<'a, 'py> Arguments<'a, 'py> {
         if self.values[index].is_none() { Ok(None) } else { self.tensors(index).map(Some) }
     }
 
-    /// Refuses an `out` of another type or on another device than a factory is asked for; its `dtype`, `layout` and
+    /// Refuses an `out` whose type or device is not the one that a factory's arguments request; its `dtype`, `layout` and
     /// `device` start at `index`.
     pub(crate) fn agree(&self, index: usize, out: &Tensor) -> PyResult<()> {
-        let refuse = |what, asked: String, got: String| {
-            let message = format!("{what} {asked} does not match {what} of out parameter ({got})");
+        let refuse = |what, requested: String, got: String| {
+            let message = format!("{what} {requested} does not match {what} of out parameter ({got})");
             Err(pyo3::exceptions::PyRuntimeError::new_err(message))
         };
         match (self.optional_dtype(index)?, self.optional_device(index + 2)?) {
@@ -161,9 +161,9 @@ impl<'a, 'py> Arguments<'a, 'py> {
     #[inline]
     pub(crate) fn ints(&self, index: usize) -> PyResult<DimVec> {
         let value = self.value(index)?;
-        let ints = match self.spread {
-            Some(spread) if matches!(self.parameters[index].kind, Kind::Ints(_)) => {
-                spread.iter().map(|item| item.extract::<i64>()).collect::<PyResult<DimVec>>()?
+        let ints = match self.unpacked {
+            Some(unpacked) if matches!(self.parameters[index].kind, Kind::Ints(_)) => {
+                unpacked.iter().map(|item| item.extract::<i64>()).collect::<PyResult<DimVec>>()?
             }
             _ => self.read_ints(index, value)?,
         };
@@ -206,7 +206,7 @@ macro_rules! plain {
     ($($ty:ty, $read:expr => $required:ident, $or:ident, $optional:ident;)*) => {
         impl<'a, 'py> Arguments<'a, 'py> {$(
             #[inline]
-            #[allow(dead_code, reason = "which forms are asked for depends on the operators there are")]
+            #[allow(dead_code, reason = "the operators that exist decide which accessors are used")]
             pub(crate) fn $required(&self, index: usize) -> PyResult<$ty> {
                 let read: fn(Value<'a, 'py>) -> PyResult<$ty> = $read;
                 read(self.value(index)?)

@@ -1,11 +1,11 @@
 //! `autograd.Function` written in Python, over the one of Rust: which arguments and outputs are tensors, and what the context
-//! object is told and asked.
+//! object is given and read for.
 
 use super::Object;
 use crate::arguments::type_name;
 use crate::call::{IntoPython, call};
 use crate::cycles::Object as Held;
-use crate::errors::{carry, raise};
+use crate::errors::{error_from_python, raise};
 use crate::tensor::tensor_in;
 use flambeau_autograd::forward::is_dual_level_open;
 use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, JvpContext, apply};
@@ -19,7 +19,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 /// For each argument, output or saved value whether it is a tensor.
-type Places = Vec<bool>;
+type TensorMask = Vec<bool>;
 
 /// A class of Python's and one call of it.
 struct PyFunction {
@@ -27,14 +27,14 @@ struct PyFunction {
     context: Held,
     name: String,
     once: bool,
-    arguments: Places,
+    arguments: TensorMask,
     outputs: Arc<OnceLock<Returned>>,
-    saved: OnceLock<Places>,
+    saved: OnceLock<TensorMask>,
     /// The arguments, until forward has taken them.
     given: Mutex<Option<Py<PyTuple>>>,
 }
 
-/// What forward returned: one tensor or a tuple, of which what is no tensor is handed on as it is.
+/// What forward returned: one tensor or a tuple, whose items that are no tensors are returned unchanged.
 struct Returned {
     single: bool,
     others: Vec<Option<Py<PyAny>>>,
@@ -63,15 +63,15 @@ impl Function for PyFunction {
     }
 
     fn forward(&self, cx: &mut ForwardContext<'_>, _: &[Tensor]) -> Result<Vec<Tensor>> {
-        Python::attach(|py| self.run_forward(py, cx)).map_err(carry)
+        Python::attach(|py| self.run_forward(py, cx)).map_err(error_from_python)
     }
 
     fn backward(&self, cx: &BackwardContext<'_>, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-        Python::attach(|py| self.run_backward(py, cx, grads)).map_err(carry)
+        Python::attach(|py| self.run_backward(py, cx, grads)).map_err(error_from_python)
     }
 
     fn jvp(&self, _: &JvpContext<'_>, tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
-        Python::attach(|py| self.run_jvp(py, tangents)).map_err(carry)
+        Python::attach(|py| self.run_jvp(py, tangents)).map_err(error_from_python)
     }
 }
 
@@ -146,7 +146,7 @@ impl PyFunction {
     ) -> PyResult<Vec<Option<Tensor>>> {
         let (class, context) = (self.class.bind(py), self.context.bind(py));
         self.tell_needs(context, |i| cx.needs_input_grad(i))?;
-        self.tell_saved(context, cx)?;
+        self.set_saved(context, cx)?;
         let outputs = self.outputs.get().map_or(&[] as &[_], |returned| &returned.others);
         let mut grads = grads.iter();
         let grads = outputs.iter().map(|other| match other {
@@ -206,17 +206,17 @@ impl PyFunction {
         of_tensors.map(read).collect()
     }
 
-    /// The saved tensors as a tuple, or the error that asking for them is to raise.
-    fn tell_saved(&self, context: &Object<'_>, cx: &BackwardContext<'_>) -> PyResult<()> {
+    /// Sets the saved tensors on the context as a tuple, or the error that reading them raises.
+    fn set_saved(&self, context: &Object<'_>, cx: &BackwardContext<'_>) -> PyResult<()> {
         let py = context.py();
         let Ok(tensors) = cx.saved_tensors().map_err(raise) else {
             let error = cx.saved_tensors().map(drop).map_err(raise).err();
             return context.setattr("_saved", error.map(|error| error.into_value(py)));
         };
         let mut tensors = tensors.into_iter();
-        let places = self.saved.get().map_or(&[] as &[bool], Vec::as_slice);
+        let is_tensor = self.saved.get().map_or(&[] as &[bool], Vec::as_slice);
         let objects =
-            places.iter().map(|is_tensor| if *is_tensor { tensors.next() } else { None }.into_python(py));
+            is_tensor.iter().map(|tensor| if *tensor { tensors.next() } else { None }.into_python(py));
         context.setattr("_saved", PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?)
     }
 

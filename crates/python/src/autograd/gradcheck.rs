@@ -2,7 +2,7 @@
 
 use super::Object;
 use crate::call::detached;
-use crate::errors::carry;
+use crate::errors::error_from_python;
 use crate::tensor::tensor_in;
 use flambeau_autograd::gradcheck::GradCheck;
 use flambeau_core::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ fn _gradcheck(
             let arguments = PyTuple::new(py, objects.collect::<PyResult<Vec<_>>>()?)?;
             outputs(&crate::call::call(function.bind(py), arguments)?)
         })
-        .map_err(carry)
+        .map_err(error_from_python)
     };
     let [eps, atol, rtol, nondet_tol] = tolerances;
     let [check_forward_ad, check_backward_ad] = modes;

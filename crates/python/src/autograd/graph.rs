@@ -3,9 +3,9 @@
 use super::Object;
 use crate::call::{IntoPython, call};
 use crate::cycles::{self, Object as Held};
-use crate::errors::carry;
+use crate::errors::error_from_python;
 use crate::tensor::{tensor_in, wrap};
-use flambeau_autograd::exclusive::{Owned, give_up_hooks};
+use flambeau_autograd::exclusive::{Owned, clear_hooks};
 use flambeau_autograd::{Gradients, HookHandle, NodeHandle, NodePtr};
 use flambeau_core::{Result as Checked, ThinPtr};
 use flambeau_ops::Tensor;
@@ -78,7 +78,7 @@ impl PyNode {
     }
 
     fn __clear__(&self) {
-        give_up_hooks(&self.0);
+        clear_hooks(&self.0);
     }
 }
 
@@ -96,7 +96,7 @@ fn replaced(call: impl for<'py> FnOnce(Python<'py>) -> PyResult<Object<'py>>) ->
         }
         super::optional_tensors(&returned).map(|gradients| Some(gradients.into_iter().collect()))
     })
-    .map_err(carry)
+    .map_err(error_from_python)
 }
 
 /// A hook on a gradient, written in Python.
@@ -113,7 +113,7 @@ pub(super) fn gradient_hook(hook: Arc<Held>) -> impl Fn(&Tensor) -> Checked<Opti
                 ))),
             }
         })
-        .map_err(carry)
+        .map_err(error_from_python)
     }
 }
 

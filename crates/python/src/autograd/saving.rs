@@ -3,7 +3,7 @@
 use super::Object;
 use crate::call::{IntoPython, call};
 use crate::cycles::Object as Held;
-use crate::errors::carry;
+use crate::errors::error_from_python;
 use crate::tensor::tensor_in;
 use flambeau_autograd::graph::hooks::{Packed, SavedTensorsHooksGuard};
 use flambeau_autograd::saved_tensors_hooks;
@@ -39,7 +39,7 @@ fn packed(pack: &Py<PyAny>, tensor: &Tensor) -> Result<Packed> {
         let made = call(pack.bind(py), (tensor.clone().into_python(py)?,))?;
         PyResult::Ok(Box::new(Held::new(made.unbind())) as Packed)
     };
-    Python::attach(made).map_err(carry)
+    Python::attach(made).map_err(error_from_python)
 }
 
 fn unpacked(unpack: &Py<PyAny>, data: &(dyn Any + Send + Sync)) -> Result<Tensor> {
@@ -47,7 +47,7 @@ fn unpacked(unpack: &Py<PyAny>, data: &(dyn Any + Send + Sync)) -> Result<Tensor
         let packed = data.downcast_ref::<Held>().map(|packed| packed.bind(py));
         expected(call(unpack.bind(py), (packed,))?)
     };
-    Python::attach(tensor).map_err(carry)
+    Python::attach(tensor).map_err(error_from_python)
 }
 
 fn expected(returned: Object<'_>) -> PyResult<Tensor> {

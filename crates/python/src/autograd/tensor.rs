@@ -4,7 +4,7 @@ use super::graph::{PyHookHandle, PyNode, gradient_hook};
 use super::{Object, run_backward};
 use crate::call::{IntoPython, call};
 use crate::cycles;
-use crate::errors::{carry, raise};
+use crate::errors::{error_from_python, raise};
 use crate::tensor::{PyTensor, tensor_in, wrap};
 use flambeau_autograd::Autograd;
 use flambeau_ops::Tensor;
@@ -23,7 +23,7 @@ impl PyTensor {
         self.tensor().requires_grad_(requires_grad).map(drop).map_err(raise)
     }
 
-    /// Asks for the gradient of a leaf, or no longer.
+    /// Sets whether a leaf requires a gradient.
     #[pyo3(signature = (requires_grad = true))]
     fn requires_grad_<'py>(slf: Bound<'py, Self>, requires_grad: bool) -> PyResult<Bound<'py, Self>> {
         slf.get().set_requires_grad(requires_grad)?;
@@ -79,7 +79,7 @@ impl PyTensor {
         self.tensor().retains_grad()
     }
 
-    /// Calls `hook` with the gradient whenever a pass computes it; what it returns takes its place.
+    /// Calls `hook` with the gradient whenever a pass computes it; what it returns replaces the gradient.
     fn register_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let (hook, held) = cycles::held(hook);
         let handle = self.tensor().register_hook(gradient_hook(hook)).map_err(raise)?;
@@ -90,7 +90,7 @@ impl PyTensor {
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let (hook, held) = cycles::held(hook);
         let run = move |leaf: &Tensor| {
-            Python::attach(|py| call(hook.bind(py), (wrap(py, leaf.clone())?,)).map(drop)).map_err(carry)
+            Python::attach(|py| call(hook.bind(py), (wrap(py, leaf.clone())?,)).map(drop)).map_err(error_from_python)
         };
         let handle = self.tensor().register_post_accumulate_grad_hook(run).map_err(raise)?;
         Ok(PyHookHandle(handle.holding(held)))

@@ -5,59 +5,58 @@
 #![allow(non_snake_case, reason = "arguments are called as in the schema")]
 
 mod activation;
+mod activation_piecewise;
+mod arange_linspace;
 mod attention;
 mod binary;
-mod choice;
-mod compare;
-mod convert;
+mod bincount_histc;
+mod bitwise_logical;
+mod cat_stack;
+mod comparison;
 mod convolution;
 mod copy;
-mod counts;
-mod differences;
+mod cumsum_cumprod;
+mod diag_meshgrid;
+mod diff_trapezoid_gradient;
 mod distances;
+mod distributions;
 mod division;
 mod dropout;
-mod each;
 mod einsum;
 mod embedding;
 mod embedding_bag;
-mod factory;
-mod gather;
-mod grid;
+mod empty_full;
+mod gather_scatter;
+mod gcd_lcm_shift;
 mod grid_sample;
-mod histogram;
-mod index;
-mod index_dim;
-mod integer;
-mod join;
+mod index_put;
+mod index_select;
+mod isin_index_reduce;
 mod linear;
-mod logical;
 mod loss;
-mod mask;
 mod matmul;
 mod matrix_norms;
+mod median_mode_quantile;
+mod movedim_flatten;
+mod nonzero_masked_select;
 mod normalization;
-mod order_statistics;
-mod piecewise;
+mod poisson_binomial;
 mod pooling;
-mod power;
+mod pow;
 mod products;
-mod random;
-mod ranges;
-mod rearrange;
-mod reduce;
-mod repeat;
-mod sampling;
-mod scan;
-mod search;
-mod sets;
+mod randn_randperm_multinomial;
+mod repeat_roll_pad;
+mod searchsorted;
 mod softmax;
 mod sort;
 mod spatial;
 mod special;
+mod special_scalar;
 mod split;
+mod sum_prod_any;
 mod ternary;
-mod triangular;
+mod to_contiguous;
+mod tril_triu;
 mod unary;
 mod unique;
 mod upsample;
@@ -65,65 +64,65 @@ mod view;
 mod view_backward;
 mod view_copies;
 mod view_in_place;
+mod where_masked_fill;
 
 use crate::call::Binding;
 
 /// The functions and methods of each family.
 pub(crate) static BINDINGS: &[&[Binding]] = &[
     activation::BINDINGS,
+    activation_piecewise::BINDINGS,
+    arange_linspace::BINDINGS,
     attention::BINDINGS,
     binary::BINDINGS,
-    choice::BINDINGS,
-    compare::BINDINGS,
-    convert::BINDINGS,
+    bincount_histc::BINDINGS,
+    bitwise_logical::BINDINGS,
+    cat_stack::BINDINGS,
+    comparison::BINDINGS,
     convolution::BINDINGS,
     copy::BINDINGS,
-    counts::BINDINGS,
-    differences::BINDINGS,
+    cumsum_cumprod::BINDINGS,
+    diag_meshgrid::BINDINGS,
+    diff_trapezoid_gradient::BINDINGS,
     distances::BINDINGS,
+    distributions::BINDINGS,
     division::BINDINGS,
     dropout::BINDINGS,
-    each::BINDINGS,
     einsum::BINDINGS,
     embedding::BINDINGS,
     embedding_bag::BINDINGS,
-    factory::BINDINGS,
-    gather::BINDINGS,
-    grid::BINDINGS,
+    empty_full::BINDINGS,
+    gather_scatter::BINDINGS,
+    gcd_lcm_shift::BINDINGS,
     grid_sample::BINDINGS,
-    histogram::BINDINGS,
-    index::BINDINGS,
-    index_dim::BINDINGS,
-    integer::BINDINGS,
-    join::BINDINGS,
+    index_put::BINDINGS,
+    index_select::BINDINGS,
+    isin_index_reduce::BINDINGS,
     linear::BINDINGS,
-    logical::BINDINGS,
     loss::BINDINGS,
-    mask::BINDINGS,
     matmul::BINDINGS,
     matrix_norms::BINDINGS,
+    median_mode_quantile::BINDINGS,
+    movedim_flatten::BINDINGS,
+    nonzero_masked_select::BINDINGS,
     normalization::BINDINGS,
-    order_statistics::BINDINGS,
-    piecewise::BINDINGS,
+    poisson_binomial::BINDINGS,
     pooling::BINDINGS,
-    power::BINDINGS,
+    pow::BINDINGS,
     products::BINDINGS,
-    random::BINDINGS,
-    ranges::BINDINGS,
-    rearrange::BINDINGS,
-    reduce::BINDINGS,
-    repeat::BINDINGS,
-    sampling::BINDINGS,
-    scan::BINDINGS,
-    search::BINDINGS,
-    sets::BINDINGS,
+    randn_randperm_multinomial::BINDINGS,
+    repeat_roll_pad::BINDINGS,
+    searchsorted::BINDINGS,
     softmax::BINDINGS,
     sort::BINDINGS,
     spatial::BINDINGS,
     special::BINDINGS,
+    special_scalar::BINDINGS,
     split::BINDINGS,
+    sum_prod_any::BINDINGS,
     ternary::BINDINGS,
-    triangular::BINDINGS,
+    to_contiguous::BINDINGS,
+    tril_triu::BINDINGS,
     unary::BINDINGS,
     unique::BINDINGS,
     upsample::BINDINGS,
@@ -131,4 +130,5 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     view_backward::BINDINGS,
     view_copies::BINDINGS,
     view_in_place::BINDINGS,
+    where_masked_fill::BINDINGS,
 ];

@@ -22,7 +22,7 @@ impl PyTensor {
     #[new]
     #[pyo3(signature = (*data, device = None))]
     fn new_object(data: &Bound<'_, PyTuple>, device: Option<&Object<'_>>) -> PyResult<Self> {
-        if let Some(tensor) = HANDED_OVER.take() {
+        if let Some(tensor) = TENSOR_FOR_NEW.take() {
             return Ok(PyTensor::new(tensor));
         }
         let device = device.map(device_of).transpose()?;
@@ -65,22 +65,22 @@ impl PyTensor {
 }
 
 thread_local! {
-    /// The tensor that the next object is to be made of, as it is.
-    static HANDED_OVER: Cell<Option<Tensor>> = const { Cell::new(None) };
+    /// The tensor for which the next call of `__new__` makes an object.
+    static TENSOR_FOR_NEW: Cell<Option<Tensor>> = const { Cell::new(None) };
 }
 
-/// An object of `cls` for a tensor that has come from an operator, in the place of the plain one.
-#[pyfunction(name = "_hand_over")]
-pub(crate) fn hand_over<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Object<'py>> {
+/// An object of `cls` for the result of an operator, instead of the plain `Tensor`.
+#[pyfunction(name = "_make_subclass")]
+pub(crate) fn make_subclass<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Object<'py>> {
     made_of(cls, tensor.get().tensor().clone())
 }
 
 /// An object of `cls`, a class of tensors, for a tensor as it is.
 pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
     let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
-    HANDED_OVER.set(Some(tensor));
+    TENSOR_FOR_NEW.set(Some(tensor));
     let made = call(&make, (cls,));
-    HANDED_OVER.set(None);
+    TENSOR_FOR_NEW.set(None);
     let object = made?;
     register(&object)?;
     Ok(object)

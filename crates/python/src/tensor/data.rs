@@ -16,8 +16,8 @@ impl PyTensor {
         super::wrap(py, without_history(self.tensor())?)
     }
 
-    /// A tensor keeps its storage for life. So another view of that storage is taken as it is, and other elements are moved into it,
-    /// where nobody else looks at either storage and could see the difference.
+    /// A tensor never changes its storage. So from another view of the same storage only the geometry is taken over; elements of
+    /// another storage are moved into this one, provided that no other tensor shares either storage and could observe that.
     #[setter(data)]
     fn set_data(&self, data: &Bound<'_, PyTensor>) -> PyResult<()> {
         let (this, data) = (self.tensor(), data.get().tensor());
@@ -45,7 +45,7 @@ impl PyTensor {
     }
 }
 
-/// Whether another tensor looks at the same elements; the base of a view that nobody else holds does not count.
+/// Whether another tensor shares the storage; the base of a view that nobody else holds does not count.
 fn is_shared(tensor: &Tensor) -> bool {
     // Here and in the view.
     let alone = |base: Tensor| IntrusivePtr::strong_count(base.impl_()) == 2;

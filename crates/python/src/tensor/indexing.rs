@@ -19,23 +19,23 @@ impl PyTensor {
         if index.is_exact_instance_of::<PyInt>() && tensor.dim() > 0 {
             return wrap(py, ops::select_int(tensor, 0, index.extract()?).map_err(raise)?);
         }
-        let place = Place::find(tensor, index)?;
-        let found = match place.indices.is_empty() {
-            true if place.view.is_same(tensor) => ops::alias(tensor).map_err(raise)?,
-            true => place.view,
-            false => run(py, tensor.numel() >= LARGE, || ops::index_tensor(&place.view, &place.indices))?,
+        let parsed = ParsedIndex::parse(tensor, index)?;
+        let found = match parsed.indices.is_empty() {
+            true if parsed.view.is_same(tensor) => ops::alias(tensor).map_err(raise)?,
+            true => parsed.view,
+            false => run(py, tensor.numel() >= LARGE, || ops::index_tensor(&parsed.view, &parsed.indices))?,
         };
         wrap(py, found)
     }
 
     fn __setitem__<'py>(slf: &Bound<'py, Self>, index: &Object<'py>, value: &Object<'py>) -> PyResult<()> {
         let (py, tensor) = (slf.py(), slf.get().tensor());
-        let place = Place::find(tensor, index)?;
-        if place.indices.is_empty() {
-            return assign(py, &place.view, value);
+        let parsed = ParsedIndex::parse(tensor, index)?;
+        if parsed.indices.is_empty() {
+            return assign(py, &parsed.view, value);
         }
         let values = values_for(tensor, value)?;
-        run(py, true, || ops::index_put_(&place.view, &place.indices, &values, false))
+        run(py, true, || ops::index_put_(&parsed.view, &parsed.indices, &values, false))
     }
 
     fn __delitem__(&self, _index: &Object<'_>) -> PyResult<()> {
@@ -43,19 +43,19 @@ impl PyTensor {
     }
 }
 
-/// What an index comes to: a view, and the tensors that are still to index it, at their dimensions.
-struct Place {
+/// A parsed index: the view that numbers, slices and `None` select, and the tensors that index this view, by dimension.
+struct ParsedIndex {
     view: Tensor,
     indices: Vec<Option<Tensor>>,
     dim: i64,
 }
 
-impl Place {
-    fn find(tensor: &Tensor, index: &Object<'_>) -> PyResult<Place> {
-        let mut place = Place { view: tensor.clone(), indices: vec![], dim: 0 };
+impl ParsedIndex {
+    fn parse(tensor: &Tensor, index: &Object<'_>) -> PyResult<ParsedIndex> {
+        let mut parsed = ParsedIndex { view: tensor.clone(), indices: vec![], dim: 0 };
         let Ok(items) = index.cast::<PyTuple>() else {
-            place.apply(index, 0)?;
-            return Ok(place);
+            parsed.apply(index, 0)?;
+            return Ok(parsed);
         };
         let used: i64 = items.iter_borrowed().map(|item| dimensions_of(&item)).sum();
         if used > tensor.dim() as i64 {
@@ -68,12 +68,12 @@ impl Place {
             return Err(PyIndexError::new_err("an index can only have a single ellipsis ('...')"));
         }
         for item in items.iter_borrowed() {
-            place.apply(&item, tensor.dim() as i64 - used)?;
+            parsed.apply(&item, tensor.dim() as i64 - used)?;
         }
-        Ok(place)
+        Ok(parsed)
     }
 
-    /// Takes one item in; `rest` is how many dimensions `...` stands for.
+    /// Applies one item; `rest` is how many dimensions `...` stands for.
     fn apply(&mut self, item: &Object<'_>, rest: i64) -> PyResult<()> {
         let py = item.py();
         if item.is_none() {
@@ -122,11 +122,11 @@ impl Place {
             .sizes()
             .get(self.dim as usize)
             .ok_or_else(|| PyIndexError::new_err("too many indices"))?;
-        let places = slice.indices(size as isize)?;
-        if places.step <= 0 {
+    let range = slice.indices(size as isize)?;
+        if range.step <= 0 {
             return Err(PyValueError::new_err("step must be greater than zero"));
         }
-        let (start, stop, step) = (places.start as i64, places.stop as i64, places.step as i64);
+        let (start, stop, step) = (range.start as i64, range.stop as i64, range.step as i64);
         if (start, step) != (0, 1) || stop < size {
             self.step(|view, dim| ops::slice_tensor(view, dim, Some(start), Some(stop), step))?;
         }
@@ -160,7 +160,7 @@ impl Place {
     }
 }
 
-/// How many dimensions of the tensor an item speaks of.
+/// How many dimensions of the tensor an item indexes.
 fn dimensions_of(item: &Object<'_>) -> i64 {
     if item.is_none() || item.is(item.py().Ellipsis()) || item.is_instance_of::<PyBool>() {
         return 0;
@@ -171,7 +171,7 @@ fn dimensions_of(item: &Object<'_>) -> i64 {
     }
 }
 
-/// A list of nothing is a list of no indices.
+/// An empty list is a list of int64 indices.
 fn empty_as_indices(item: &Object<'_>) -> PyResult<Option<ScalarType>> {
     Ok((item.len()? == 0).then_some(ScalarType::I64))
 }
@@ -209,6 +209,6 @@ fn without_leading_ones(values: Tensor, dim: usize) -> PyResult<Tensor> {
     if extra == 0 || sizes[..extra].iter().any(|size| *size != 1) {
         return Ok(values);
     }
-    let kept = sizes[extra..].to_vec();
-    ops::view(&values, &kept).map_err(raise)
+    let sizes = sizes[extra..].to_vec();
+    ops::view(&values, &sizes).map_err(raise)
 }

@@ -44,7 +44,7 @@ fn binary<'py>(
     Ok(py.NotImplemented().into_bound(py))
 }
 
-/// The same with a number on the left, where Python asks the tensor on the right.
+/// The same with a number on the left, for `__radd__` and the like.
 #[inline]
 fn reflected<'py>(
     this: &Bound<'py, PyTensor>,

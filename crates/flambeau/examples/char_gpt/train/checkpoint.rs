@@ -4,7 +4,7 @@ use super::{Point, Training, plot};
 use flambeau::core::{bail, ensure};
 use flambeau::nn::Module;
 use flambeau::nn::optim::{LinearWarmupCosine, Optimizer, Scheduler};
-use flambeau::nn::serialization::{Checkpoint, Notes};
+use flambeau::nn::serialization::{Checkpoint, Metadata};
 use flambeau::{Error, ErrorKind, Generator, Result};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ impl Training {
         std::fs::create_dir_all(&self.args.out).map_err(fault)
     }
 
-    /// Writes the checkpoint, which takes the place of the one of before only when it is whole, and the loss curve.
+    /// Writes the checkpoint, which replaces the previous one only when it is complete, and the loss curve.
     pub(super) fn save(&self) -> Result<()> {
         let checkpoint = Checkpoint {
             model: self.model.state_dict()?,
@@ -28,7 +28,7 @@ impl Training {
             step: self.step,
             generator: Some(Generator::default_cpu().state()),
             data: None,
-            notes: self.notes(),
+            metadata: self.metadata(),
         };
         checkpoint.save(self.checkpoint_path())?;
         plot::write(&self.args.out, &self.points, self.bigram)
@@ -43,12 +43,12 @@ impl Training {
 
     fn apply(&mut self, checkpoint: &Checkpoint, schedule: LinearWarmupCosine) -> Result<()> {
         for (name, here) in self.args.settings() {
-            let there = note(&checkpoint.notes, name)?;
+            let there = setting(&checkpoint.metadata, name)?;
             ensure!(here == there, Io, "made with --{name} {there}, which cannot go on with {here}");
         }
         let fingerprint = self.text.fingerprint().to_string();
         ensure!(
-            note(&checkpoint.notes, "text")? == fingerprint,
+            setting(&checkpoint.metadata, "text")? == fingerprint,
             Io,
             "made from another text than {}",
             self.args.text.display()
@@ -60,27 +60,27 @@ impl Training {
         let bases = self.scheduler.bases().to_vec();
         self.scheduler = Scheduler::resume(schedule, bases, self.step, &mut self.optimizer)?;
         Generator::default_cpu().set_state(generator);
-        self.points = note(&checkpoint.notes, "points")?.lines().map(point).collect::<Result<_>>()?;
-        self.recent = numbers(note(&checkpoint.notes, "recent")?)?;
+        self.points = setting(&checkpoint.metadata, "points")?.lines().map(point).collect::<Result<_>>()?;
+        self.recent = numbers(setting(&checkpoint.metadata, "recent")?)?;
         Ok(())
     }
 
     /// What is saved beside tensors: the options, which text it was, and the losses so far as bits.
-    fn notes(&self) -> Notes {
+    fn metadata(&self) -> Metadata {
         let bits = |x: f64| x.to_bits().to_string();
         let point = |p: &Point| format!("{} {} {}", p.step, bits(p.train), bits(p.held_out));
         let points: Vec<String> = self.points.iter().map(point).collect();
         let recent: Vec<String> = self.recent.iter().map(|x| bits(*x)).collect();
-        let mut notes: Notes = self.args.settings().map(|(name, value)| (name.to_string(), value)).into();
-        notes.insert("text".to_string(), self.text.fingerprint().to_string());
-        notes.insert("points".to_string(), points.join("\n"));
-        notes.insert("recent".to_string(), recent.join(" "));
-        notes
+        let mut metadata: Metadata = self.args.settings().map(|(name, value)| (name.to_string(), value)).into();
+        metadata.insert("text".to_string(), self.text.fingerprint().to_string());
+        metadata.insert("points".to_string(), points.join("\n"));
+        metadata.insert("recent".to_string(), recent.join(" "));
+        metadata
     }
 }
 
-fn note<'a>(notes: &'a Notes, name: &str) -> Result<&'a str> {
-    match notes.get(name) {
+fn setting<'a>(metadata: &'a Metadata, name: &str) -> Result<&'a str> {
+    match metadata.get(name) {
         Some(note) => Ok(note),
         None => bail!(Io, "expected a checkpoint of this program but it has no note `{name}`"),
     }

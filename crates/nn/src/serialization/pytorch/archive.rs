@@ -116,16 +116,16 @@ impl Archive {
     fn directory(&mut self) -> Result<Directory> {
         let start = self.size.saturating_sub(LONGEST_END);
         let tail = self.bytes(start, self.size - start)?;
-        let place = tail.windows(22).rposition(|window| window[..4] == END.to_le_bytes());
-        let place = place.ok_or_else(|| {
+        let end_at = tail.windows(22).rposition(|window| window[..4] == END.to_le_bytes());
+        let end_at = end_at.ok_or_else(|| {
             fault("expected an archive of `torch.save`, as PyTorch writes it since version 1.6, but got something else, \
                    or the beginning of one")
         })?;
-        let end = Fields(&tail[place..]);
+        let end = Fields(&tail[end_at..]);
         let directory =
             Directory { count: end.u16(10)?.into(), size: end.u32(12)?.into(), offset: end.u32(16)?.into() };
         let is_whole = directory.count < 0xffff && directory.size < ELSEWHERE && directory.offset < ELSEWHERE;
-        if is_whole { Ok(directory) } else { self.directory_64(start + place as u64) }
+        if is_whole { Ok(directory) } else { self.directory_64(start + end_at as u64) }
     }
 
     /// The same in 64 bits, found by the locator before the last record.
@@ -199,7 +199,7 @@ fn entry(bytes: &[u8]) -> Result<(String, Record, usize)> {
         "`{name}` is compressed or encrypted, which `torch.save` never does"
     );
     let mut numbers = [fields.u32(24)?.into(), fields.u32(20)?.into(), fields.u32(42)?.into()];
-    widen(&mut numbers, fields.part(extra_at, extra_size.into())?)?;
+    read_zip64_sizes(&mut numbers, fields.part(extra_at, extra_size.into())?)?;
     let [size, stored, header] = numbers;
     ensure!(size == stored, Io, "`{name}` has {size} bytes and {stored} in the file");
     let length = extra_at + usize::from(extra_size) + usize::from(comment_size);
@@ -207,15 +207,15 @@ fn entry(bytes: &[u8]) -> Result<(String, Record, usize)> {
     Ok((name, Record { header, size }, length))
 }
 
-/// Replaces those of the numbers that stand in the extra field of 64 bits, where they follow in this order.
-fn widen(numbers: &mut [u64; 3], mut extra: &[u8]) -> Result<()> {
+/// Replaces the numbers that the zip64 extra field holds, in this order.
+fn read_zip64_sizes(numbers: &mut [u64; 3], mut extra: &[u8]) -> Result<()> {
     while !extra.is_empty() {
         let (kind, size) = (Fields(extra).u16(0)?, usize::from(Fields(extra).u16(2)?));
         let field = Fields(extra).part(4, size)?;
         if kind == 1 {
             let missing = numbers.iter_mut().filter(|number| **number == ELSEWHERE);
-            for (place, number) in missing.enumerate() {
-                *number = Fields(field).u64(8 * place)?;
+            for (index, number) in missing.enumerate() {
+                *number = Fields(field).u64(8 * index)?;
             }
             return Ok(());
         }
@@ -224,7 +224,7 @@ fn widen(numbers: &mut [u64; 3], mut extra: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Little-endian numbers at places that may not be there.
+/// Little-endian numbers at offsets that may lie beyond the end.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

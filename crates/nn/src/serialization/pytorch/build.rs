@@ -51,7 +51,7 @@ pub(super) fn global(name: &str) -> Result<Object> {
     }
     let is_storage = name.starts_with("torch.") && name.ends_with("Storage");
     ensure!(!is_storage, NotImplemented, "`{name}` has elements of a type that no tensors have here");
-    bail!(Io, "expected tensors and plain values but the file asks for `{name}`, which is not looked up")
+    bail!(Io, "expected tensors and plain values but the file names `{name}`, which is not looked up")
 }
 
 impl Global {
@@ -139,7 +139,7 @@ fn whole_numbers(tuple: Option<&Object>, objects: &Objects) -> Result<Vec<i64>> 
     items.iter().map(number).collect()
 }
 
-/// The storages of an archive, each read when it is first asked for.
+/// The storages of an archive, each read on first use.
 pub(super) struct Storages {
     archive: Archive,
     read: HashMap<String, Tensor>,
@@ -171,7 +171,7 @@ impl Storages {
     fn storage(&mut self, dtype: ScalarType, key: &str, count: i64) -> Result<Tensor> {
         if let Some(storage) = self.read.get(key) {
             let same = storage.dtype() == dtype && storage.numel() == count;
-            ensure!(same, Io, "storage {key} is described in two ways");
+            ensure!(same, Io, "storage {key} has two different descriptions");
             return Ok(storage.clone());
         }
         let named = |e: Error| e.context(format!("storage {key}"));

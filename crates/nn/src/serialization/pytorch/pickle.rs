@@ -1,8 +1,8 @@
 //! The part of pickle's stack machine that `torch.save` writes (protocol 2; `pickletools` of Python describes each step).
 //!
 //! Objects lie in a table and know each other by number, so that a list which is filled after it was noted is one list, and
-//! a program can make neither cycles of ownership nor deep recursion. At the end the last object becomes a [`Value`]. All that is
-//! made on the way is paid for out of an allowance, which grows with the program.
+//! a program can make neither cycles of ownership nor deep recursion. At the end the last object becomes a [`Value`]. The memory of
+//! all objects made meanwhile is limited, in proportion to the length of the program.
 
 use super::build::{self, Global, Storages};
 use super::{Value, fault};
@@ -53,7 +53,7 @@ pub(super) enum Object {
 const DEEPEST: usize = 100;
 /// What is made may take so many bytes for each of the program: a step of one byte makes an object, and a value of it.
 const EXPANSION: usize = 128;
-/// And so many more, since what is shared in the program stands for itself at each place.
+/// And so many more, since an object that is shared in the program is copied at each reference to it.
 const ALLOWANCE: usize = 1 << 24;
 /// About what a tensor takes beside its elements.
 const TENSOR: usize = 512;
