@@ -170,7 +170,7 @@ fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
     for Kernel { key, path, .. } in entry.kernels() {
         let variant =
             naming::dispatch_key(key).ok_or_else(|| format!("`{key}` is not a dispatch key here yet"))?;
-        if path.0.len() != 2 {
+        if path.0.len() < 2 {
             return Err(format!("`{path}`: expected the path of a kernel to be `module::function`"));
         }
         let apart = variant == "Meta" && spans_devices(&entry.schema);

@@ -77,7 +77,6 @@ const ENTRY: &str = "\
 const REFUSED: &[(&str, &str, &str)] = &[
     ("  doc: The negative of each element.\n", "", "no `doc`"),
     ("unary::neg", "neg", "`module::function`"),
-    ("unary::neg", "a::b::neg", "`module::function`"),
     ("CPU: unary::neg", "CPU: unary::neg\n    Meta: binary::neg", "all kernels in the module `unary`"),
     ("CPU:", "XPU:", "`XPU` is not a dispatch key here"),
     ("  dispatch:\n    CPU: unary::neg\n", "", "to name the kernels"),

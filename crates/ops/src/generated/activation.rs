@@ -38,14 +38,14 @@ pub fn relu(self_: &Tensor) -> Result<Tensor> {
 
 fn relu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("relu");
-    native::activation::relu_meta(&mut iter, self_)?;
-    native::activation::relu(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn relu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("relu");
-    native::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -81,14 +81,14 @@ pub fn relu_(self_: &Tensor) -> Result<()> {
 
 fn relu__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("relu_", self_);
-    native::activation::relu_meta(&mut iter, self_)?;
-    native::activation::relu(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu(&mut iter, self_)?;
     iter.finish()
 }
 
 fn relu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("relu_", self_);
-    native::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -124,14 +124,14 @@ pub fn relu_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn relu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("relu.out", out);
-    native::activation::relu_meta(&mut iter, self_)?;
-    native::activation::relu(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn relu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("relu.out", out);
-    native::activation::relu_meta(&mut iter, self_)?;
+    native::pointwise::activation::relu_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -167,14 +167,14 @@ pub fn threshold(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Ten
 
 fn threshold_cpu(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold");
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::activation::threshold(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
     iter.take_result()
 }
 
 fn threshold_meta(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold");
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
     iter.take_result()
 }
 
@@ -210,14 +210,14 @@ pub fn threshold_(self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()
 
 fn threshold__cpu(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("threshold_", self_);
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::activation::threshold(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
     iter.finish()
 }
 
 fn threshold__meta(_keys: DispatchKeySet, self_: &Tensor, threshold: Scalar, value: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("threshold_", self_);
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
     iter.finish()
 }
 
@@ -259,8 +259,8 @@ fn threshold_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("threshold.out", out);
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
-    native::activation::threshold(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold(&mut iter, self_, threshold, value)?;
     iter.finish_out()
 }
 
@@ -272,7 +272,7 @@ fn threshold_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("threshold.out", out);
-    native::activation::threshold_meta(&mut iter, self_, threshold, value)?;
+    native::pointwise::activation::threshold_meta(&mut iter, self_, threshold, value)?;
     iter.finish_out()
 }
 
@@ -314,8 +314,8 @@ fn threshold_backward_cpu(
     threshold: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold_backward");
-    native::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
-    native::activation::threshold_backward(&mut iter, grad_output, self_, threshold)?;
+    native::pointwise::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
+    native::pointwise::activation::threshold_backward(&mut iter, grad_output, self_, threshold)?;
     iter.take_result()
 }
 
@@ -326,7 +326,7 @@ fn threshold_backward_meta(
     threshold: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("threshold_backward");
-    native::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
+    native::pointwise::activation::threshold_backward_meta(&mut iter, grad_output, self_, threshold)?;
     iter.take_result()
 }
 
@@ -363,14 +363,14 @@ pub fn gelu(self_: &Tensor, approximate: &str) -> Result<Tensor> {
 
 fn gelu_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu");
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::activation::gelu(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
     iter.take_result()
 }
 
 fn gelu_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu");
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
     iter.take_result()
 }
 
@@ -406,14 +406,14 @@ pub fn gelu_(self_: &Tensor, approximate: &str) -> Result<()> {
 
 fn gelu__cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
     let mut iter = TensorIterator::in_place("gelu_", self_);
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::activation::gelu(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
     iter.finish()
 }
 
 fn gelu__meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str) -> Result<()> {
     let mut iter = TensorIterator::in_place("gelu_", self_);
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
     iter.finish()
 }
 
@@ -449,14 +449,14 @@ pub fn gelu_out(self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
 
 fn gelu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gelu.out", out);
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
-    native::activation::gelu(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu(&mut iter, self_, approximate)?;
     iter.finish_out()
 }
 
 fn gelu_out_meta(_keys: DispatchKeySet, self_: &Tensor, approximate: &str, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("gelu.out", out);
-    native::activation::gelu_meta(&mut iter, self_, approximate)?;
+    native::pointwise::activation::gelu_meta(&mut iter, self_, approximate)?;
     iter.finish_out()
 }
 
@@ -497,8 +497,8 @@ fn gelu_backward_cpu(
     approximate: &str,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu_backward");
-    native::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
-    native::activation::gelu_backward(&mut iter, grad_output, self_, approximate)?;
+    native::pointwise::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
+    native::pointwise::activation::gelu_backward(&mut iter, grad_output, self_, approximate)?;
     iter.take_result()
 }
 
@@ -509,7 +509,7 @@ fn gelu_backward_meta(
     approximate: &str,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("gelu_backward");
-    native::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
+    native::pointwise::activation::gelu_backward_meta(&mut iter, grad_output, self_, approximate)?;
     iter.take_result()
 }
 
@@ -545,14 +545,14 @@ pub fn silu(self_: &Tensor) -> Result<Tensor> {
 
 fn silu_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu");
-    native::activation::silu_meta(&mut iter, self_)?;
-    native::activation::silu(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn silu_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu");
-    native::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -588,14 +588,14 @@ pub fn silu_(self_: &Tensor) -> Result<()> {
 
 fn silu__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("silu_", self_);
-    native::activation::silu_meta(&mut iter, self_)?;
-    native::activation::silu(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu(&mut iter, self_)?;
     iter.finish()
 }
 
 fn silu__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("silu_", self_);
-    native::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -631,14 +631,14 @@ pub fn silu_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn silu_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("silu.out", out);
-    native::activation::silu_meta(&mut iter, self_)?;
-    native::activation::silu(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn silu_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("silu.out", out);
-    native::activation::silu_meta(&mut iter, self_)?;
+    native::pointwise::activation::silu_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -674,14 +674,14 @@ pub fn silu_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
 
 fn silu_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu_backward");
-    native::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
-    native::activation::silu_backward(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::silu_backward(&mut iter, grad_output, self_)?;
     iter.take_result()
 }
 
 fn silu_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("silu_backward");
-    native::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::silu_backward_meta(&mut iter, grad_output, self_)?;
     iter.take_result()
 }
 
@@ -717,14 +717,14 @@ pub fn mish(self_: &Tensor) -> Result<Tensor> {
 
 fn mish_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish");
-    native::activation::mish_meta(&mut iter, self_)?;
-    native::activation::mish(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn mish_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish");
-    native::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -760,14 +760,14 @@ pub fn mish_(self_: &Tensor) -> Result<()> {
 
 fn mish__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("mish_", self_);
-    native::activation::mish_meta(&mut iter, self_)?;
-    native::activation::mish(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish(&mut iter, self_)?;
     iter.finish()
 }
 
 fn mish__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("mish_", self_);
-    native::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -803,14 +803,14 @@ pub fn mish_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn mish_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mish.out", out);
-    native::activation::mish_meta(&mut iter, self_)?;
-    native::activation::mish(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn mish_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mish.out", out);
-    native::activation::mish_meta(&mut iter, self_)?;
+    native::pointwise::activation::mish_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -846,14 +846,14 @@ pub fn mish_backward(grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
 
 fn mish_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish_backward");
-    native::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
-    native::activation::mish_backward(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::mish_backward(&mut iter, grad_output, self_)?;
     iter.take_result()
 }
 
 fn mish_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mish_backward");
-    native::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
+    native::pointwise::activation::mish_backward_meta(&mut iter, grad_output, self_)?;
     iter.take_result()
 }
 
@@ -889,14 +889,14 @@ pub fn softplus(self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tenso
 
 fn softplus_cpu(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus");
-    native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    native::activation::softplus(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus(&mut iter, self_, beta, threshold)?;
     iter.take_result()
 }
 
 fn softplus_meta(_keys: DispatchKeySet, self_: &Tensor, beta: Scalar, threshold: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus");
-    native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
     iter.take_result()
 }
 
@@ -938,8 +938,8 @@ fn softplus_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("softplus.out", out);
-    native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
-    native::activation::softplus(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus(&mut iter, self_, beta, threshold)?;
     iter.finish_out()
 }
 
@@ -951,7 +951,7 @@ fn softplus_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("softplus.out", out);
-    native::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_meta(&mut iter, self_, beta, threshold)?;
     iter.finish_out()
 }
 
@@ -999,8 +999,8 @@ fn softplus_backward_cpu(
     threshold: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus_backward");
-    native::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
-    native::activation::softplus_backward(&mut iter, grad_output, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_backward(&mut iter, grad_output, self_, beta, threshold)?;
     iter.take_result()
 }
 
@@ -1012,7 +1012,7 @@ fn softplus_backward_meta(
     threshold: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("softplus_backward");
-    native::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
+    native::pointwise::activation::softplus_backward_meta(&mut iter, grad_output, self_, beta, threshold)?;
     iter.take_result()
 }
 
@@ -1049,14 +1049,14 @@ pub fn leaky_relu(self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
 
 fn leaky_relu_cpu(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("leaky_relu");
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::activation::leaky_relu(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
     iter.take_result()
 }
 
 fn leaky_relu_meta(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("leaky_relu");
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
     iter.take_result()
 }
 
@@ -1092,14 +1092,14 @@ pub fn leaky_relu_(self_: &Tensor, negative_slope: Scalar) -> Result<()> {
 
 fn leaky_relu__cpu(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("leaky_relu_", self_);
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::activation::leaky_relu(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
     iter.finish()
 }
 
 fn leaky_relu__meta(_keys: DispatchKeySet, self_: &Tensor, negative_slope: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("leaky_relu_", self_);
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
     iter.finish()
 }
 
@@ -1140,8 +1140,8 @@ fn leaky_relu_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("leaky_relu.out", out);
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
-    native::activation::leaky_relu(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu(&mut iter, self_, negative_slope)?;
     iter.finish_out()
 }
 
@@ -1152,7 +1152,7 @@ fn leaky_relu_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("leaky_relu.out", out);
-    native::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
+    native::pointwise::activation::leaky_relu_meta(&mut iter, self_, negative_slope)?;
     iter.finish_out()
 }
 
@@ -1199,14 +1199,20 @@ fn leaky_relu_backward_cpu(
     self_is_result: bool,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("leaky_relu_backward");
-    native::activation::leaky_relu_backward_meta(
+    native::pointwise::activation::leaky_relu_backward_meta(
         &mut iter,
         grad_output,
         self_,
         negative_slope,
         self_is_result,
     )?;
-    native::activation::leaky_relu_backward(&mut iter, grad_output, self_, negative_slope, self_is_result)?;
+    native::pointwise::activation::leaky_relu_backward(
+        &mut iter,
+        grad_output,
+        self_,
+        negative_slope,
+        self_is_result,
+    )?;
     iter.take_result()
 }
 
@@ -1218,7 +1224,7 @@ fn leaky_relu_backward_meta(
     self_is_result: bool,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("leaky_relu_backward");
-    native::activation::leaky_relu_backward_meta(
+    native::pointwise::activation::leaky_relu_backward_meta(
         &mut iter,
         grad_output,
         self_,
@@ -1267,8 +1273,8 @@ fn elu_cpu(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("elu");
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
     iter.take_result()
 }
 
@@ -1280,7 +1286,7 @@ fn elu_meta(
     input_scale: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("elu");
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
     iter.take_result()
 }
 
@@ -1323,8 +1329,8 @@ fn elu__cpu(
     input_scale: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("elu_", self_);
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
     iter.finish()
 }
 
@@ -1336,7 +1342,7 @@ fn elu__meta(
     input_scale: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("elu_", self_);
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
     iter.finish()
 }
 
@@ -1386,8 +1392,8 @@ fn elu_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("elu.out", out);
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
-    native::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu(&mut iter, self_, alpha, scale, input_scale)?;
     iter.finish_out()
 }
 
@@ -1400,7 +1406,7 @@ fn elu_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("elu.out", out);
-    native::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
+    native::pointwise::activation::elu_meta(&mut iter, self_, alpha, scale, input_scale)?;
     iter.finish_out()
 }
 
@@ -1458,7 +1464,7 @@ fn elu_backward_cpu(
     self_or_result: &Tensor,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("elu_backward");
-    native::activation::elu_backward_meta(
+    native::pointwise::activation::elu_backward_meta(
         &mut iter,
         grad_output,
         alpha,
@@ -1467,7 +1473,7 @@ fn elu_backward_cpu(
         is_result,
         self_or_result,
     )?;
-    native::activation::elu_backward(
+    native::pointwise::activation::elu_backward(
         &mut iter,
         grad_output,
         alpha,
@@ -1489,7 +1495,7 @@ fn elu_backward_meta(
     self_or_result: &Tensor,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("elu_backward");
-    native::activation::elu_backward_meta(
+    native::pointwise::activation::elu_backward_meta(
         &mut iter,
         grad_output,
         alpha,
@@ -1544,7 +1550,7 @@ fn hardtanh_composite(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<Tensor> {
-    native::activation::hardtanh(self_, min_val, max_val)
+    native::pointwise::activation::hardtanh(self_, min_val, max_val)
 }
 
 fn hardtanh_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1583,7 +1589,7 @@ fn hardtanh_out_composite(
     max_val: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::activation::hardtanh(self_, min_val, max_val)?;
+    let result = native::pointwise::activation::hardtanh(self_, min_val, max_val)?;
     copy_to_out(&result, out)
 }
 
@@ -1623,7 +1629,7 @@ fn hardtanh__composite(
     min_val: Scalar,
     max_val: Scalar,
 ) -> Result<()> {
-    native::activation::hardtanh_(self_, min_val, max_val)
+    native::pointwise::activation::hardtanh_(self_, min_val, max_val)
 }
 
 fn hardtanh__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1669,8 +1675,8 @@ fn hardtanh_backward_cpu(
     max_val: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hardtanh_backward");
-    native::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
-    native::activation::hardtanh_backward(&mut iter, grad_output, self_, min_val, max_val)?;
+    native::pointwise::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
+    native::pointwise::activation::hardtanh_backward(&mut iter, grad_output, self_, min_val, max_val)?;
     iter.take_result()
 }
 
@@ -1682,7 +1688,7 @@ fn hardtanh_backward_meta(
     max_val: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hardtanh_backward");
-    native::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
+    native::pointwise::activation::hardtanh_backward_meta(&mut iter, grad_output, self_, min_val, max_val)?;
     iter.take_result()
 }
 
@@ -1717,7 +1723,7 @@ pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn log_sigmoid_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::activation::log_sigmoid(self_)
+    native::pointwise::activation::log_sigmoid(self_)
 }
 
 fn log_sigmoid_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1750,7 +1756,7 @@ pub fn log_sigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn log_sigmoid_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::activation::log_sigmoid(self_)?;
+    let result = native::pointwise::activation::log_sigmoid(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -1788,7 +1794,7 @@ fn log_sigmoid_forward_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(
     if self_.was_resized() {
         return log_sigmoid_forward_kernel(_keys, &self_.snapshot());
     }
-    native::activation::log_sigmoid_forward(self_)
+    native::pointwise::activation::log_sigmoid_forward(self_)
 }
 
 fn log_sigmoid_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1829,8 +1835,8 @@ fn log_sigmoid_backward_cpu(
     buffer: &Tensor,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log_sigmoid_backward");
-    native::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
-    native::activation::log_sigmoid_backward(&mut iter, grad_output, self_, buffer)?;
+    native::pointwise::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
+    native::pointwise::activation::log_sigmoid_backward(&mut iter, grad_output, self_, buffer)?;
     iter.take_result()
 }
 
@@ -1841,7 +1847,7 @@ fn log_sigmoid_backward_meta(
     buffer: &Tensor,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log_sigmoid_backward");
-    native::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
+    native::pointwise::activation::log_sigmoid_backward_meta(&mut iter, grad_output, self_, buffer)?;
     iter.take_result()
 }
 
@@ -1878,14 +1884,14 @@ pub fn sigmoid_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor>
 
 fn sigmoid_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid_backward");
-    native::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
-    native::activation::sigmoid_backward(&mut iter, grad_output, output)?;
+    native::pointwise::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
+    native::pointwise::activation::sigmoid_backward(&mut iter, grad_output, output)?;
     iter.take_result()
 }
 
 fn sigmoid_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid_backward");
-    native::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
+    native::pointwise::activation::sigmoid_backward_meta(&mut iter, grad_output, output)?;
     iter.take_result()
 }
 
@@ -1921,14 +1927,14 @@ pub fn tanh_backward(grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
 
 fn tanh_backward_cpu(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh_backward");
-    native::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
-    native::activation::tanh_backward(&mut iter, grad_output, output)?;
+    native::pointwise::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
+    native::pointwise::activation::tanh_backward(&mut iter, grad_output, output)?;
     iter.take_result()
 }
 
 fn tanh_backward_meta(_keys: DispatchKeySet, grad_output: &Tensor, output: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh_backward");
-    native::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
+    native::pointwise::activation::tanh_backward_meta(&mut iter, grad_output, output)?;
     iter.take_result()
 }
 

@@ -68,7 +68,7 @@ fn scaled_dot_product_attention_composite(
     scale: Option<f64>,
     enable_gqa: bool,
 ) -> Result<Tensor> {
-    native::attention::scaled_dot_product_attention(
+    native::nn::attention::scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
     )
 }
@@ -149,7 +149,7 @@ fn _tiled_attention_cpu(
             scale,
         );
     }
-    native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+    native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
 }
 
 fn _tiled_attention_meta(
@@ -176,7 +176,7 @@ fn _tiled_attention_meta(
         "_tiled_attention",
         &[query, key, value].into_iter().chain(attn_bias).collect::<Vec<&Tensor>>(),
     )?;
-    native::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
+    native::nn::attention::tiled_attention(query, key, value, attn_bias, is_causal, scale)
 }
 
 fn _tiled_attention_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -279,7 +279,7 @@ fn _tiled_attention_backward_cpu(
             scale,
         );
     }
-    native::attention::tiled_attention_backward(
+    native::nn::attention::tiled_attention_backward(
         grad_output,
         query,
         key,
@@ -332,7 +332,7 @@ fn _tiled_attention_backward_meta(
             .chain(attn_bias)
             .collect::<Vec<&Tensor>>(),
     )?;
-    native::attention::tiled_attention_backward(
+    native::nn::attention::tiled_attention_backward(
         grad_output,
         query,
         key,

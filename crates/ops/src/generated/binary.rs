@@ -37,14 +37,14 @@ pub fn add_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tenso
 
 fn add_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("add.Tensor");
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::binary::add(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
     iter.take_result()
 }
 
 fn add_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("add.Tensor");
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
     iter.take_result()
 }
 
@@ -80,14 +80,14 @@ pub fn add__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> 
 
 fn add__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("add_.Tensor", self_);
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::binary::add(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
     iter.finish()
 }
 
 fn add__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("add_.Tensor", self_);
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
     iter.finish()
 }
 
@@ -129,8 +129,8 @@ fn add_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("add.out", out);
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
-    native::binary::add(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add(&mut iter, self_, other, alpha)?;
     iter.finish_out()
 }
 
@@ -142,7 +142,7 @@ fn add_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("add.out", out);
-    native::binary::add_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::add_meta(&mut iter, self_, other, alpha)?;
     iter.finish_out()
 }
 
@@ -182,7 +182,7 @@ fn add_scalar_composite(
     other: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::binary::add_scalar(self_, other, alpha)
+    native::pointwise::binary::add_scalar(self_, other, alpha)
 }
 
 fn add_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -221,7 +221,7 @@ fn add_scalar_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::add_scalar(self_, other, alpha)?;
+    let result = native::pointwise::binary::add_scalar(self_, other, alpha)?;
     copy_to_out(&result, out)
 }
 
@@ -256,7 +256,7 @@ pub fn add__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
 }
 
 fn add__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    native::binary::add_scalar_(self_, other, alpha)
+    native::pointwise::binary::add_scalar_(self_, other, alpha)
 }
 
 fn add__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -291,14 +291,14 @@ pub fn sub_tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tenso
 
 fn sub_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sub.Tensor");
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
     iter.take_result()
 }
 
 fn sub_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sub.Tensor");
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
     iter.take_result()
 }
 
@@ -334,14 +334,14 @@ pub fn sub__tensor(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> 
 
 fn sub__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
     iter.finish()
 }
 
 fn sub__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("sub_.Tensor", self_);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
     iter.finish()
 }
 
@@ -383,8 +383,8 @@ fn sub_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("sub.out", out);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
-    native::binary::sub(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub(&mut iter, self_, other, alpha)?;
     iter.finish_out()
 }
 
@@ -396,7 +396,7 @@ fn sub_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("sub.out", out);
-    native::binary::sub_meta(&mut iter, self_, other, alpha)?;
+    native::pointwise::binary::sub_meta(&mut iter, self_, other, alpha)?;
     iter.finish_out()
 }
 
@@ -436,7 +436,7 @@ fn sub_scalar_composite(
     other: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::binary::sub_scalar(self_, other, alpha)
+    native::pointwise::binary::sub_scalar(self_, other, alpha)
 }
 
 fn sub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -475,7 +475,7 @@ fn sub_scalar_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::sub_scalar(self_, other, alpha)?;
+    let result = native::pointwise::binary::sub_scalar(self_, other, alpha)?;
     copy_to_out(&result, out)
 }
 
@@ -510,7 +510,7 @@ pub fn sub__scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
 }
 
 fn sub__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<()> {
-    native::binary::sub_scalar_(self_, other, alpha)
+    native::pointwise::binary::sub_scalar_(self_, other, alpha)
 }
 
 fn sub__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -548,7 +548,7 @@ fn rsub_tensor_composite(
     other: &Tensor,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::binary::rsub(self_, other, alpha)
+    native::pointwise::binary::rsub(self_, other, alpha)
 }
 
 fn rsub_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -587,7 +587,7 @@ fn rsub_tensor_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::rsub(self_, other, alpha)?;
+    let result = native::pointwise::binary::rsub(self_, other, alpha)?;
     copy_to_out(&result, out)
 }
 
@@ -627,7 +627,7 @@ fn rsub_scalar_composite(
     other: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::binary::rsub_scalar(self_, other, alpha)
+    native::pointwise::binary::rsub_scalar(self_, other, alpha)
 }
 
 fn rsub_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -666,7 +666,7 @@ fn rsub_scalar_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::rsub_scalar(self_, other, alpha)?;
+    let result = native::pointwise::binary::rsub_scalar(self_, other, alpha)?;
     copy_to_out(&result, out)
 }
 
@@ -703,14 +703,14 @@ pub fn mul_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn mul_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mul.Tensor");
-    native::binary::mul_meta(&mut iter, self_, other)?;
-    native::binary::mul(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn mul_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("mul.Tensor");
-    native::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -746,14 +746,14 @@ pub fn mul__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn mul__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("mul_.Tensor", self_);
-    native::binary::mul_meta(&mut iter, self_, other)?;
-    native::binary::mul(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn mul__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("mul_.Tensor", self_);
-    native::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -789,14 +789,14 @@ pub fn mul_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn mul_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mul.out", out);
-    native::binary::mul_meta(&mut iter, self_, other)?;
-    native::binary::mul(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn mul_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("mul.out", out);
-    native::binary::mul_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::mul_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -830,7 +830,7 @@ pub fn mul_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn mul_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::binary::mul_scalar(self_, other)
+    native::pointwise::binary::mul_scalar(self_, other)
 }
 
 fn mul_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -868,7 +868,7 @@ fn mul_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::mul_scalar(self_, other)?;
+    let result = native::pointwise::binary::mul_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -902,7 +902,7 @@ pub fn mul__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn mul__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::binary::mul_scalar_(self_, other)
+    native::pointwise::binary::mul_scalar_(self_, other)
 }
 
 fn mul__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -937,14 +937,14 @@ pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
 
 fn _chain_cpu(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain");
-    native::binary::chain_meta(&mut iter, grad_output, derivative)?;
-    native::binary::chain(&mut iter, grad_output, derivative)?;
+    native::pointwise::binary::chain_meta(&mut iter, grad_output, derivative)?;
+    native::pointwise::binary::chain(&mut iter, grad_output, derivative)?;
     iter.take_result()
 }
 
 fn _chain_meta(_keys: DispatchKeySet, grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain");
-    native::binary::chain_meta(&mut iter, grad_output, derivative)?;
+    native::pointwise::binary::chain_meta(&mut iter, grad_output, derivative)?;
     iter.take_result()
 }
 
@@ -980,14 +980,14 @@ pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
 
 fn _chain_div_cpu(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain_div");
-    native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
-    native::binary::chain_div(&mut iter, grad_output, divisor)?;
+    native::pointwise::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
+    native::pointwise::binary::chain_div(&mut iter, grad_output, divisor)?;
     iter.take_result()
 }
 
 fn _chain_div_meta(_keys: DispatchKeySet, grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("_chain_div");
-    native::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
+    native::pointwise::binary::chain_div_meta(&mut iter, grad_output, divisor)?;
     iter.take_result()
 }
 
@@ -1023,14 +1023,14 @@ pub fn div_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn div_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor");
-    native::binary::div_meta(&mut iter, self_, other)?;
-    native::binary::div(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn div_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor");
-    native::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1066,14 +1066,14 @@ pub fn div__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn div__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("div_.Tensor", self_);
-    native::binary::div_meta(&mut iter, self_, other)?;
-    native::binary::div(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn div__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("div_.Tensor", self_);
-    native::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1109,14 +1109,14 @@ pub fn div_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn div_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("div.out", out);
-    native::binary::div_meta(&mut iter, self_, other)?;
-    native::binary::div(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn div_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("div.out", out);
-    native::binary::div_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::div_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1150,7 +1150,7 @@ pub fn div_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn div_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::binary::div_scalar(self_, other)
+    native::pointwise::binary::div_scalar(self_, other)
 }
 
 fn div_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1188,7 +1188,7 @@ fn div_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::div_scalar(self_, other)?;
+    let result = native::pointwise::binary::div_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -1222,7 +1222,7 @@ pub fn div__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn div__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::binary::div_scalar_(self_, other)
+    native::pointwise::binary::div_scalar_(self_, other)
 }
 
 fn div__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1257,14 +1257,14 @@ pub fn maximum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn maximum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("maximum");
-    native::binary::maximum_meta(&mut iter, self_, other)?;
-    native::binary::maximum(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn maximum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("maximum");
-    native::binary::maximum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1300,14 +1300,14 @@ pub fn maximum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn maximum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("maximum.out", out);
-    native::binary::maximum_meta(&mut iter, self_, other)?;
-    native::binary::maximum(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn maximum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("maximum.out", out);
-    native::binary::maximum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::maximum_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1343,14 +1343,14 @@ pub fn minimum(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn minimum_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("minimum");
-    native::binary::minimum_meta(&mut iter, self_, other)?;
-    native::binary::minimum(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn minimum_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("minimum");
-    native::binary::minimum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1386,14 +1386,14 @@ pub fn minimum_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn minimum_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("minimum.out", out);
-    native::binary::minimum_meta(&mut iter, self_, other)?;
-    native::binary::minimum(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn minimum_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("minimum.out", out);
-    native::binary::minimum_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::minimum_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1429,14 +1429,14 @@ pub fn fmax(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmax_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmax");
-    native::binary::fmax_meta(&mut iter, self_, other)?;
-    native::binary::fmax(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn fmax_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmax");
-    native::binary::fmax_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1472,14 +1472,14 @@ pub fn fmax_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn fmax_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmax.out", out);
-    native::binary::fmax_meta(&mut iter, self_, other)?;
-    native::binary::fmax(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn fmax_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmax.out", out);
-    native::binary::fmax_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmax_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1515,14 +1515,14 @@ pub fn fmin(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmin_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmin");
-    native::binary::fmin_meta(&mut iter, self_, other)?;
-    native::binary::fmin(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn fmin_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmin");
-    native::binary::fmin_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1558,14 +1558,14 @@ pub fn fmin_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn fmin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmin.out", out);
-    native::binary::fmin_meta(&mut iter, self_, other)?;
-    native::binary::fmin(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn fmin_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmin.out", out);
-    native::binary::fmin_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::fmin_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1601,14 +1601,14 @@ pub fn atan2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn atan2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan2");
-    native::binary::atan2_meta(&mut iter, self_, other)?;
-    native::binary::atan2(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn atan2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan2");
-    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1644,14 +1644,14 @@ pub fn atan2_(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn atan2__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atan2_", self_);
-    native::binary::atan2_meta(&mut iter, self_, other)?;
-    native::binary::atan2(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn atan2__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atan2_", self_);
-    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1687,14 +1687,14 @@ pub fn atan2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn atan2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan2.out", out);
-    native::binary::atan2_meta(&mut iter, self_, other)?;
-    native::binary::atan2(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn atan2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan2.out", out);
-    native::binary::atan2_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::atan2_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1730,14 +1730,14 @@ pub fn hypot(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn hypot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hypot");
-    native::binary::hypot_meta(&mut iter, self_, other)?;
-    native::binary::hypot(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn hypot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("hypot");
-    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1773,14 +1773,14 @@ pub fn hypot_(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn hypot__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("hypot_", self_);
-    native::binary::hypot_meta(&mut iter, self_, other)?;
-    native::binary::hypot(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn hypot__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("hypot_", self_);
-    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1816,14 +1816,14 @@ pub fn hypot_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn hypot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hypot.out", out);
-    native::binary::hypot_meta(&mut iter, self_, other)?;
-    native::binary::hypot(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn hypot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("hypot.out", out);
-    native::binary::hypot_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::hypot_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1859,14 +1859,14 @@ pub fn copysign_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn copysign_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("copysign.Tensor");
-    native::binary::copysign_meta(&mut iter, self_, other)?;
-    native::binary::copysign(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn copysign_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("copysign.Tensor");
-    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1902,14 +1902,14 @@ pub fn copysign__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn copysign__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
-    native::binary::copysign_meta(&mut iter, self_, other)?;
-    native::binary::copysign(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn copysign__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("copysign_.Tensor", self_);
-    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1945,14 +1945,14 @@ pub fn copysign_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> 
 
 fn copysign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("copysign.out", out);
-    native::binary::copysign_meta(&mut iter, self_, other)?;
-    native::binary::copysign(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn copysign_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("copysign.out", out);
-    native::binary::copysign_meta(&mut iter, self_, other)?;
+    native::pointwise::binary::copysign_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1986,7 +1986,7 @@ pub fn copysign_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn copysign_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::binary::copysign_scalar(self_, other)
+    native::pointwise::binary::copysign_scalar(self_, other)
 }
 
 fn copysign_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2027,7 +2027,7 @@ fn copysign_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::binary::copysign_scalar(self_, other)?;
+    let result = native::pointwise::binary::copysign_scalar(self_, other)?;
     convert_to_out(&result, out)
 }
 
@@ -2065,7 +2065,7 @@ pub fn copysign__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn copysign__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::binary::copysign_scalar_(self_, other)
+    native::pointwise::binary::copysign_scalar_(self_, other)
 }
 
 fn copysign__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -53,7 +53,7 @@ fn conv1d_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv1d(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -113,7 +113,7 @@ fn conv1d_padding_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv1d_padding(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv1d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -184,7 +184,7 @@ fn conv_transpose1d_composite(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    native::convolution::conv_transpose1d(
+    native::nn::convolution::conv_transpose1d(
         input,
         weight,
         bias,
@@ -254,7 +254,7 @@ fn conv2d_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv2d(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -314,7 +314,7 @@ fn conv2d_padding_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv2d_padding(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv2d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -389,7 +389,7 @@ fn conv_transpose2d_input_composite(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    native::convolution::conv_transpose2d(
+    native::nn::convolution::conv_transpose2d(
         input,
         weight,
         bias,
@@ -459,7 +459,7 @@ fn conv3d_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv3d(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -519,7 +519,7 @@ fn conv3d_padding_composite(
     dilation: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    native::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
+    native::nn::convolution::conv3d_padding(input, weight, bias, stride, padding, dilation, groups)
 }
 
 fn conv3d_padding_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -594,7 +594,7 @@ fn conv_transpose3d_input_composite(
     groups: i64,
     dilation: &[i64],
 ) -> Result<Tensor> {
-    native::convolution::conv_transpose3d(
+    native::nn::convolution::conv_transpose3d(
         input,
         weight,
         bias,
@@ -693,7 +693,7 @@ fn convolution_cpu(
             groups,
         );
     }
-    let spec = native::convolution::convolution_meta(
+    let spec = native::nn::convolution::convolution_meta(
         input,
         weight,
         bias,
@@ -705,7 +705,7 @@ fn convolution_cpu(
         groups,
     )?;
     let out = spec.allocate("convolution")?;
-    native::convolution::convolution(
+    native::nn::convolution::convolution(
         input,
         weight,
         bias,
@@ -733,7 +733,7 @@ fn convolution_meta(
     groups: i64,
 ) -> Result<Tensor> {
     ensure_same_device("convolution", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
-    let spec = native::convolution::convolution_meta(
+    let spec = native::nn::convolution::convolution_meta(
         input,
         weight,
         bias,
@@ -840,7 +840,7 @@ fn convolution_out_cpu(
             out,
         );
     }
-    let spec = native::convolution::convolution_meta(
+    let spec = native::nn::convolution::convolution_meta(
         input,
         weight,
         bias,
@@ -856,7 +856,7 @@ fn convolution_out_cpu(
         out,
         &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
     )?;
-    native::convolution::convolution(
+    native::nn::convolution::convolution(
         input,
         weight,
         bias,
@@ -888,7 +888,7 @@ fn convolution_out_meta(
         "convolution.out",
         &[input, weight, out].into_iter().chain(bias).collect::<Vec<&Tensor>>(),
     )?;
-    let spec = native::convolution::convolution_meta(
+    let spec = native::nn::convolution::convolution_meta(
         input,
         weight,
         bias,
@@ -1018,7 +1018,7 @@ fn convolution_backward_cpu(
             output_mask,
         );
     }
-    native::convolution::convolution_backward(
+    native::nn::convolution::convolution_backward(
         grad_output,
         input,
         weight,
@@ -1064,7 +1064,7 @@ fn convolution_backward_meta(
         );
     }
     ensure_same_device("convolution_backward", &[grad_output, input, weight])?;
-    native::convolution::convolution_backward(
+    native::nn::convolution::convolution_backward(
         grad_output,
         input,
         weight,
@@ -1212,7 +1212,7 @@ fn convolution_backward_out_cpu(
             out2,
         );
     }
-    let (result0, result1, result2) = native::convolution::convolution_backward(
+    let (result0, result1, result2) = native::nn::convolution::convolution_backward(
         grad_output,
         input,
         weight,
@@ -1265,7 +1265,7 @@ fn convolution_backward_out_meta(
         );
     }
     ensure_same_device("convolution_backward.out", &[grad_output, input, weight, out0, out1, out2])?;
-    let (result0, result1, result2) = native::convolution::convolution_backward(
+    let (result0, result1, result2) = native::nn::convolution::convolution_backward(
         grad_output,
         input,
         weight,
@@ -1391,7 +1391,7 @@ fn _convolution_double_backward_composite(
     groups: i64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    native::convolution::_convolution_double_backward(
+    native::nn::convolution::_convolution_double_backward(
         ggI,
         ggW,
         ggb,

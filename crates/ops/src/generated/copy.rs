@@ -41,11 +41,11 @@ fn copy__kernel(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blockin
     if self_.was_resized() || src.was_resized() {
         return copy__kernel(_keys, &self_.snapshot(), &src.snapshot(), non_blocking);
     }
-    native::copy::copy_(self_, src, non_blocking)
+    native::factory::copy::copy_(self_, src, non_blocking)
 }
 
 fn copy__composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
-    native::copy::copy_between_devices(self_, src, non_blocking)
+    native::factory::copy::copy_between_devices(self_, src, non_blocking)
 }
 
 fn copy__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -82,7 +82,7 @@ fn clone_composite(
     self_: &Tensor,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    native::copy::clone(self_, memory_format)
+    native::factory::copy::clone(self_, memory_format)
 }
 
 fn clone_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -120,7 +120,7 @@ fn clone_out_composite(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::copy::clone(self_, memory_format)?;
+    let result = native::factory::copy::clone(self_, memory_format)?;
     copy_to_out(&result, out)
 }
 
@@ -181,7 +181,7 @@ fn _to_copy_composite(
     non_blocking: bool,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    native::copy::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
+    native::factory::copy::to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
 }
 
 fn _to_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -234,7 +234,7 @@ fn _to_copy_out_composite(
     memory_format: Option<MemoryFormat>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::copy::to_copy(
+    let result = native::factory::copy::to_copy(
         self_,
         Some(out.dtype()),
         Some(out.layout()),
@@ -286,7 +286,7 @@ fn fill__scalar_kernel(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> 
     if self_.was_resized() {
         return fill__scalar_kernel(_keys, &self_.snapshot(), value);
     }
-    native::copy::fill_(self_, value)
+    native::factory::copy::fill_(self_, value)
 }
 
 fn fill__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -319,7 +319,7 @@ pub fn zero_(self_: &Tensor) -> Result<()> {
 }
 
 fn zero__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::copy::zero_(self_)
+    native::factory::copy::zero_(self_)
 }
 
 fn zero__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -352,7 +352,7 @@ pub fn fill_scalar(self_: &Tensor, value: Scalar) -> Result<Tensor> {
 }
 
 fn fill_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, value: Scalar) -> Result<Tensor> {
-    native::copy::fill(self_, value)
+    native::factory::copy::fill(self_, value)
 }
 
 fn fill_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -390,7 +390,7 @@ fn fill_scalar_out_composite(
     value: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::copy::fill(self_, value)?;
+    let result = native::factory::copy::fill(self_, value)?;
     copy_to_out(&result, out)
 }
 
@@ -425,7 +425,7 @@ pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
 }
 
 fn fill_tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
-    native::copy::fill_tensor(self_, value)
+    native::factory::copy::fill_tensor(self_, value)
 }
 
 fn fill_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -458,7 +458,7 @@ pub fn fill__tensor(self_: &Tensor, value: &Tensor) -> Result<()> {
 }
 
 fn fill__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, value: &Tensor) -> Result<()> {
-    let result = native::copy::fill_tensor(self_, value)?;
+    let result = native::factory::copy::fill_tensor(self_, value)?;
     copy_to_self("fill_.Tensor", &result, self_)
 }
 
@@ -497,7 +497,7 @@ fn fill_tensor_out_composite(
     value: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::copy::fill_tensor(self_, value)?;
+    let result = native::factory::copy::fill_tensor(self_, value)?;
     copy_to_out(&result, out)
 }
 
@@ -532,7 +532,7 @@ pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> 
 }
 
 fn copy_composite(_keys: DispatchKeySet, self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> {
-    native::copy::copy(self_, src, non_blocking)
+    native::factory::copy::copy(self_, src, non_blocking)
 }
 
 fn copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -571,7 +571,7 @@ fn copy_out_composite(
     non_blocking: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::copy::copy(self_, src, non_blocking)?;
+    let result = native::factory::copy::copy(self_, src, non_blocking)?;
     copy_to_out(&result, out)
 }
 

@@ -34,7 +34,7 @@ pub fn dist(self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
 }
 
 fn dist_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, p: Scalar) -> Result<Tensor> {
-    native::distances::dist(self_, other, p)
+    native::linalg::distances::dist(self_, other, p)
 }
 
 fn dist_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -73,7 +73,7 @@ fn dist_out_composite(
     p: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::distances::dist(self_, other, p)?;
+    let result = native::linalg::distances::dist(self_, other, p)?;
     copy_to_out(&result, out)
 }
 
@@ -114,7 +114,7 @@ fn cdist_composite(
     p: f64,
     compute_mode: Option<i64>,
 ) -> Result<Tensor> {
-    native::distances::cdist(x1, x2, p, compute_mode)
+    native::linalg::distances::cdist(x1, x2, p, compute_mode)
 }
 
 fn cdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -154,7 +154,7 @@ fn _cdist_forward_composite(
     p: f64,
     compute_mode: Option<i64>,
 ) -> Result<Tensor> {
-    native::distances::_cdist_forward(x1, x2, p, compute_mode)
+    native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode)
 }
 
 fn _cdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -204,7 +204,7 @@ fn _cdist_forward_out_composite(
     compute_mode: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::distances::_cdist_forward(x1, x2, p, compute_mode)?;
+    let result = native::linalg::distances::_cdist_forward(x1, x2, p, compute_mode)?;
     copy_to_out(&result, out)
 }
 
@@ -245,7 +245,7 @@ pub fn _pdist_forward(self_: &Tensor, p: f64) -> Result<Tensor> {
 }
 
 fn _pdist_forward_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
-    native::distances::pdist(self_, p)
+    native::linalg::distances::pdist(self_, p)
 }
 
 fn _pdist_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -281,7 +281,7 @@ pub fn _pdist_forward_out(self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
 }
 
 fn _pdist_forward_out_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -> Result<()> {
-    let result = native::distances::pdist(self_, p)?;
+    let result = native::linalg::distances::pdist(self_, p)?;
     copy_to_out(&result, out)
 }
 
@@ -319,7 +319,7 @@ pub fn _local_scalar_dense(self_: &Tensor) -> Result<Scalar> {
 }
 
 fn _local_scalar_dense_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Scalar> {
-    native::distances::_local_scalar_dense(self_)
+    native::linalg::distances::_local_scalar_dense(self_)
 }
 
 fn _local_scalar_dense_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -352,7 +352,7 @@ pub fn _euclidean_dist(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
 }
 
 fn _euclidean_dist_composite(_keys: DispatchKeySet, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
-    native::distances::euclidean_dist(x1, x2)
+    native::linalg::distances::euclidean_dist(x1, x2)
 }
 
 fn _euclidean_dist_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -385,7 +385,7 @@ pub fn pdist(self_: &Tensor, p: f64) -> Result<Tensor> {
 }
 
 fn pdist_composite(_keys: DispatchKeySet, self_: &Tensor, p: f64) -> Result<Tensor> {
-    native::distances::pdist(self_, p)
+    native::linalg::distances::pdist(self_, p)
 }
 
 fn pdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -424,7 +424,7 @@ fn renorm_composite(
     dim: i64,
     maxnorm: Scalar,
 ) -> Result<Tensor> {
-    native::distances::renorm(self_, p, dim, maxnorm)
+    native::linalg::distances::renorm(self_, p, dim, maxnorm)
 }
 
 fn renorm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -464,7 +464,7 @@ fn renorm__composite(
     dim: i64,
     maxnorm: Scalar,
 ) -> Result<()> {
-    let result = native::distances::renorm(self_, p, dim, maxnorm)?;
+    let result = native::linalg::distances::renorm(self_, p, dim, maxnorm)?;
     copy_to_self("renorm_", &result, self_)
 }
 
@@ -506,7 +506,7 @@ fn renorm_out_composite(
     maxnorm: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::distances::renorm(self_, p, dim, maxnorm)?;
+    let result = native::linalg::distances::renorm(self_, p, dim, maxnorm)?;
     copy_to_out(&result, out)
 }
 
@@ -547,7 +547,7 @@ pub fn sum_to_size(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 fn sum_to_size_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::distances::sum_to_size(self_, size)
+    native::linalg::distances::sum_to_size(self_, size)
 }
 
 fn sum_to_size_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -591,7 +591,7 @@ fn cov_composite(
     fweights: Option<&Tensor>,
     aweights: Option<&Tensor>,
 ) -> Result<Tensor> {
-    native::distances::cov(self_, correction, fweights, aweights)
+    native::linalg::distances::cov(self_, correction, fweights, aweights)
 }
 
 fn cov_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -625,7 +625,7 @@ pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn corrcoef_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::distances::corrcoef(self_)
+    native::linalg::distances::corrcoef(self_)
 }
 
 fn corrcoef_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -668,7 +668,7 @@ fn pairwise_distance_composite(
     eps: f64,
     keepdim: bool,
 ) -> Result<Tensor> {
-    native::distances::pairwise_distance(x1, x2, p, eps, keepdim)
+    native::linalg::distances::pairwise_distance(x1, x2, p, eps, keepdim)
 }
 
 fn pairwise_distance_boxed(given: &[Value]) -> Result<Vec<Value>> {

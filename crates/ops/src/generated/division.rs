@@ -42,8 +42,8 @@ fn div_tensor_mode_cpu(
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor_mode");
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
     iter.take_result()
 }
 
@@ -54,7 +54,7 @@ fn div_tensor_mode_meta(
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("div.Tensor_mode");
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     iter.take_result()
 }
 
@@ -96,8 +96,8 @@ fn div__tensor_mode_cpu(
     rounding_mode: Option<&str>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("div_.Tensor_mode", self_);
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
     iter.finish()
 }
 
@@ -108,7 +108,7 @@ fn div__tensor_mode_meta(
     rounding_mode: Option<&str>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("div_.Tensor_mode", self_);
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     iter.finish()
 }
 
@@ -151,8 +151,8 @@ fn div_out_mode_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("div.out_mode", out);
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
-    native::division::div_mode(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode(&mut iter, self_, other, rounding_mode)?;
     iter.finish_out()
 }
 
@@ -164,7 +164,7 @@ fn div_out_mode_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("div.out_mode", out);
-    native::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
+    native::pointwise::division::div_mode_meta(&mut iter, self_, other, rounding_mode)?;
     iter.finish_out()
 }
 
@@ -204,7 +204,7 @@ fn div_scalar_mode_composite(
     other: Scalar,
     rounding_mode: Option<&str>,
 ) -> Result<Tensor> {
-    native::division::div_scalar_mode(self_, other, rounding_mode)
+    native::pointwise::division::div_scalar_mode(self_, other, rounding_mode)
 }
 
 fn div_scalar_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -252,7 +252,7 @@ fn div_scalar_mode_out_composite(
     rounding_mode: Option<&str>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::div_scalar_mode(self_, other, rounding_mode)?;
+    let result = native::pointwise::division::div_scalar_mode(self_, other, rounding_mode)?;
     copy_to_out(&result, out)
 }
 
@@ -300,7 +300,7 @@ fn div__scalar_mode_composite(
     other: Scalar,
     rounding_mode: Option<&str>,
 ) -> Result<()> {
-    native::division::div_scalar_mode_(self_, other, rounding_mode)
+    native::pointwise::division::div_scalar_mode_(self_, other, rounding_mode)
 }
 
 fn div__scalar_mode_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -336,14 +336,14 @@ pub fn floor_divide(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn floor_divide_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor_divide");
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::division::floor_divide(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn floor_divide_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor_divide");
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -379,14 +379,14 @@ pub fn floor_divide__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn floor_divide__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("floor_divide_.Tensor", self_);
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::division::floor_divide(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn floor_divide__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("floor_divide_.Tensor", self_);
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -422,14 +422,14 @@ pub fn floor_divide_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<
 
 fn floor_divide_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor_divide.out", out);
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
-    native::division::floor_divide(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn floor_divide_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor_divide.out", out);
-    native::division::floor_divide_meta(&mut iter, self_, other)?;
+    native::pointwise::division::floor_divide_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -467,7 +467,7 @@ pub fn floor_divide_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn floor_divide_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::division::floor_divide_scalar(self_, other)
+    native::pointwise::division::floor_divide_scalar(self_, other)
 }
 
 fn floor_divide_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -508,7 +508,7 @@ fn floor_divide_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::floor_divide_scalar(self_, other)?;
+    let result = native::pointwise::division::floor_divide_scalar(self_, other)?;
     convert_to_out(&result, out)
 }
 
@@ -546,7 +546,7 @@ pub fn floor_divide__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn floor_divide__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::division::floor_divide_scalar_(self_, other)
+    native::pointwise::division::floor_divide_scalar_(self_, other)
 }
 
 fn floor_divide__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -582,7 +582,7 @@ pub fn true_divide_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn true_divide_tensor_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::division::true_divide(self_, other)
+    native::pointwise::division::true_divide(self_, other)
 }
 
 fn true_divide_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -620,7 +620,7 @@ fn true_divide_out_composite(
     other: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::true_divide(self_, other)?;
+    let result = native::pointwise::division::true_divide(self_, other)?;
     convert_to_out(&result, out)
 }
 
@@ -658,7 +658,7 @@ pub fn true_divide__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 }
 
 fn true_divide__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
-    native::division::true_divide_(self_, other)
+    native::pointwise::division::true_divide_(self_, other)
 }
 
 fn true_divide__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -694,7 +694,7 @@ pub fn true_divide_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn true_divide_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::division::true_divide_scalar(self_, other)
+    native::pointwise::division::true_divide_scalar(self_, other)
 }
 
 fn true_divide_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -730,7 +730,7 @@ pub fn true_divide__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn true_divide__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::division::true_divide_scalar_(self_, other)
+    native::pointwise::division::true_divide_scalar_(self_, other)
 }
 
 fn true_divide__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -765,14 +765,14 @@ pub fn remainder_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn remainder_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("remainder.Tensor");
-    native::division::remainder_meta(&mut iter, self_, other)?;
-    native::division::remainder(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn remainder_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("remainder.Tensor");
-    native::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -808,14 +808,14 @@ pub fn remainder__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn remainder__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("remainder_.Tensor", self_);
-    native::division::remainder_meta(&mut iter, self_, other)?;
-    native::division::remainder(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn remainder__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("remainder_.Tensor", self_);
-    native::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -856,8 +856,8 @@ fn remainder_tensor_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("remainder.Tensor_out", out);
-    native::division::remainder_meta(&mut iter, self_, other)?;
-    native::division::remainder(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -868,7 +868,7 @@ fn remainder_tensor_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("remainder.Tensor_out", out);
-    native::division::remainder_meta(&mut iter, self_, other)?;
+    native::pointwise::division::remainder_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -903,7 +903,7 @@ pub fn remainder_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn remainder_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::division::remainder_scalar(self_, other)
+    native::pointwise::division::remainder_scalar(self_, other)
 }
 
 fn remainder_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -944,7 +944,7 @@ fn remainder_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::remainder_scalar(self_, other)?;
+    let result = native::pointwise::division::remainder_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -982,7 +982,7 @@ pub fn remainder__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn remainder__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::division::remainder_scalar_(self_, other)
+    native::pointwise::division::remainder_scalar_(self_, other)
 }
 
 fn remainder__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1018,7 +1018,7 @@ pub fn remainder_scalar_tensor(self_: Scalar, other: &Tensor) -> Result<Tensor> 
 }
 
 fn remainder_scalar_tensor_composite(_keys: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    native::division::remainder_scalar_tensor(self_, other)
+    native::pointwise::division::remainder_scalar_tensor(self_, other)
 }
 
 fn remainder_scalar_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1059,7 +1059,7 @@ fn remainder_scalar_tensor_out_composite(
     other: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::remainder_scalar_tensor(self_, other)?;
+    let result = native::pointwise::division::remainder_scalar_tensor(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -1096,14 +1096,14 @@ pub fn fmod_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn fmod_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmod.Tensor");
-    native::division::fmod_meta(&mut iter, self_, other)?;
-    native::division::fmod(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn fmod_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("fmod.Tensor");
-    native::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1139,14 +1139,14 @@ pub fn fmod__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn fmod__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("fmod_.Tensor", self_);
-    native::division::fmod_meta(&mut iter, self_, other)?;
-    native::division::fmod(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn fmod__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("fmod_.Tensor", self_);
-    native::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1182,14 +1182,14 @@ pub fn fmod_tensor_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<(
 
 fn fmod_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmod.Tensor_out", out);
-    native::division::fmod_meta(&mut iter, self_, other)?;
-    native::division::fmod(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn fmod_tensor_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("fmod.Tensor_out", out);
-    native::division::fmod_meta(&mut iter, self_, other)?;
+    native::pointwise::division::fmod_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1224,7 +1224,7 @@ pub fn fmod_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn fmod_scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::division::fmod_scalar(self_, other)
+    native::pointwise::division::fmod_scalar(self_, other)
 }
 
 fn fmod_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1262,7 +1262,7 @@ fn fmod_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::division::fmod_scalar(self_, other)?;
+    let result = native::pointwise::division::fmod_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -1297,7 +1297,7 @@ pub fn fmod__scalar(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn fmod__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::division::fmod_scalar_(self_, other)
+    native::pointwise::division::fmod_scalar_(self_, other)
 }
 
 fn fmod__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -39,7 +39,7 @@ fn native_dropout_composite(
     p: f64,
     train: Option<bool>,
 ) -> Result<(Tensor, Tensor)> {
-    native::dropout::native_dropout(input, p, train)
+    native::nn::dropout::native_dropout(input, p, train)
 }
 
 fn native_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -89,7 +89,7 @@ fn native_dropout_out_composite(
     out0: &Tensor,
     out1: &Tensor,
 ) -> Result<()> {
-    let (result0, result1) = native::dropout::native_dropout(input, p, train)?;
+    let (result0, result1) = native::nn::dropout::native_dropout(input, p, train)?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1)])
 }
 
@@ -138,7 +138,7 @@ fn native_dropout_backward_composite(
     mask: &Tensor,
     scale: f64,
 ) -> Result<Tensor> {
-    native::dropout::native_dropout_backward(grad_output, mask, scale)
+    native::nn::dropout::native_dropout_backward(grad_output, mask, scale)
 }
 
 fn native_dropout_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -172,7 +172,7 @@ pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 fn dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::dropout::dropout(input, p, train)
+    native::nn::dropout::dropout(input, p, train)
 }
 
 fn dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -205,7 +205,7 @@ pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
 }
 
 fn dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::dropout::dropout_(self_, p, train)
+    native::nn::dropout::dropout_(self_, p, train)
 }
 
 fn dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -238,7 +238,7 @@ pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 fn feature_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::dropout::feature_dropout(input, p, train)
+    native::nn::dropout::feature_dropout(input, p, train)
 }
 
 fn feature_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -274,7 +274,7 @@ pub fn feature_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
 }
 
 fn feature_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::dropout::feature_dropout_(self_, p, train)
+    native::nn::dropout::feature_dropout_(self_, p, train)
 }
 
 fn feature_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -307,7 +307,7 @@ pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
 }
 
 fn alpha_dropout_composite(_keys: DispatchKeySet, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-    native::dropout::alpha_dropout(input, p, train)
+    native::nn::dropout::alpha_dropout(input, p, train)
 }
 
 fn alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -343,7 +343,7 @@ pub fn alpha_dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
 }
 
 fn alpha_dropout__composite(_keys: DispatchKeySet, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-    native::dropout::alpha_dropout_(self_, p, train)
+    native::nn::dropout::alpha_dropout_(self_, p, train)
 }
 
 fn alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -384,7 +384,7 @@ fn feature_alpha_dropout_composite(
     p: f64,
     train: bool,
 ) -> Result<Tensor> {
-    native::dropout::feature_alpha_dropout(input, p, train)
+    native::nn::dropout::feature_alpha_dropout(input, p, train)
 }
 
 fn feature_alpha_dropout_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -426,7 +426,7 @@ fn feature_alpha_dropout__composite(
     p: f64,
     train: bool,
 ) -> Result<()> {
-    native::dropout::feature_alpha_dropout_(self_, p, train)
+    native::nn::dropout::feature_alpha_dropout_(self_, p, train)
 }
 
 fn feature_alpha_dropout__boxed(given: &[Value]) -> Result<Vec<Value>> {

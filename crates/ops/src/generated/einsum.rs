@@ -39,7 +39,7 @@ fn einsum_composite(
     tensors: &[Tensor],
     path: Option<&[i64]>,
 ) -> Result<Tensor> {
-    native::einsum::einsum(equation, tensors, path)
+    native::linalg::einsum::einsum(equation, tensors, path)
 }
 
 fn einsum_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -78,7 +78,7 @@ fn tensordot_composite(
     dims_self: &[i64],
     dims_other: &[i64],
 ) -> Result<Tensor> {
-    native::einsum::tensordot(self_, other, dims_self, dims_other)
+    native::linalg::einsum::tensordot(self_, other, dims_self, dims_other)
 }
 
 fn tensordot_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -125,7 +125,7 @@ fn tensordot_out_composite(
     dims_other: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::einsum::tensordot(self_, other, dims_self, dims_other)?;
+    let result = native::linalg::einsum::tensordot(self_, other, dims_self, dims_other)?;
     copy_to_out(&result, out)
 }
 
@@ -166,7 +166,7 @@ pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn inner_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::einsum::inner(self_, other)
+    native::linalg::einsum::inner(self_, other)
 }
 
 fn inner_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -199,7 +199,7 @@ pub fn inner_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn inner_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::einsum::inner(self_, other)?;
+    let result = native::linalg::einsum::inner(self_, other)?;
     convert_to_out(&result, out)
 }
 

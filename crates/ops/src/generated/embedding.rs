@@ -59,7 +59,7 @@ fn embedding_cpu(
             sparse,
         );
     }
-    native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 }
 
 fn embedding_meta(
@@ -81,7 +81,7 @@ fn embedding_meta(
         );
     }
     ensure_same_device("embedding", &[weight, indices])?;
-    native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
+    native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 }
 
 fn embedding_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -148,7 +148,7 @@ fn embedding_out_cpu(
             out,
         );
     }
-    let result = native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
+    let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
     copy_to_out(&result, out)
 }
 
@@ -173,7 +173,7 @@ fn embedding_out_meta(
         );
     }
     ensure_same_device("embedding.out", &[weight, indices, out])?;
-    let result = native::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
+    let result = native::nn::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)?;
     copy_to_out(&result, out)
 }
 
@@ -233,7 +233,14 @@ fn embedding_backward_composite(
     scale_grad_by_freq: bool,
     sparse: bool,
 ) -> Result<Tensor> {
-    native::embedding::embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+    native::nn::embedding::embedding_backward(
+        grad,
+        indices,
+        num_weights,
+        padding_idx,
+        scale_grad_by_freq,
+        sparse,
+    )
 }
 
 fn embedding_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -298,7 +305,7 @@ fn embedding_dense_backward_cpu(
             scale_grad_by_freq,
         );
     }
-    native::embedding::embedding_dense_backward(
+    native::nn::embedding::embedding_dense_backward(
         grad_output,
         indices,
         num_weights,
@@ -326,7 +333,7 @@ fn embedding_dense_backward_meta(
         );
     }
     ensure_same_device("embedding_dense_backward", &[grad_output, indices])?;
-    native::embedding::embedding_dense_backward(
+    native::nn::embedding::embedding_dense_backward(
         grad_output,
         indices,
         num_weights,
@@ -401,7 +408,7 @@ fn embedding_dense_backward_out_cpu(
             out,
         );
     }
-    let result = native::embedding::embedding_dense_backward(
+    let result = native::nn::embedding::embedding_dense_backward(
         grad_output,
         indices,
         num_weights,
@@ -432,7 +439,7 @@ fn embedding_dense_backward_out_meta(
         );
     }
     ensure_same_device("embedding_dense_backward.out", &[grad_output, indices, out])?;
-    let result = native::embedding::embedding_dense_backward(
+    let result = native::nn::embedding::embedding_dense_backward(
         grad_output,
         indices,
         num_weights,

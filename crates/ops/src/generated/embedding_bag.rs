@@ -75,7 +75,7 @@ fn embedding_bag_composite(
     per_sample_weights: Option<&Tensor>,
     include_last_offset: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::embedding_bag::embedding_bag(
+    native::nn::embedding_bag::embedding_bag(
         weight,
         indices,
         offsets,
@@ -174,7 +174,7 @@ fn embedding_bag_padding_idx_composite(
     include_last_offset: bool,
     padding_idx: Option<i64>,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::embedding_bag::embedding_bag_padding_idx(
+    native::nn::embedding_bag::embedding_bag_padding_idx(
         weight,
         indices,
         offsets,
@@ -291,7 +291,7 @@ fn _embedding_bag_cpu(
             padding_idx,
         );
     }
-    native::embedding_bag::_embedding_bag(
+    native::nn::embedding_bag::_embedding_bag(
         weight,
         indices,
         offsets,
@@ -338,7 +338,7 @@ fn _embedding_bag_meta(
         "_embedding_bag",
         &[weight, indices, offsets].into_iter().chain(per_sample_weights).collect::<Vec<&Tensor>>(),
     )?;
-    native::embedding_bag::_embedding_bag(
+    native::nn::embedding_bag::_embedding_bag(
         weight,
         indices,
         offsets,
@@ -483,7 +483,7 @@ fn _embedding_bag_out_cpu(
             out3,
         );
     }
-    let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag(
+    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(
         weight,
         indices,
         offsets,
@@ -542,7 +542,7 @@ fn _embedding_bag_out_meta(
             .chain(per_sample_weights)
             .collect::<Vec<&Tensor>>(),
     )?;
-    let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag(
+    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag(
         weight,
         indices,
         offsets,
@@ -648,7 +648,7 @@ fn _embedding_bag_forward_only_composite(
     include_last_offset: bool,
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    native::embedding_bag::_embedding_bag_forward_only(
+    native::nn::embedding_bag::_embedding_bag_forward_only(
         weight,
         indices,
         offsets,
@@ -773,7 +773,7 @@ fn _embedding_bag_forward_only_out_composite(
     out2: &Tensor,
     out3: &Tensor,
 ) -> Result<()> {
-    let (result0, result1, result2, result3) = native::embedding_bag::_embedding_bag_forward_only(
+    let (result0, result1, result2, result3) = native::nn::embedding_bag::_embedding_bag_forward_only(
         weight,
         indices,
         offsets,
@@ -898,7 +898,7 @@ fn _embedding_bag_backward_composite(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    native::embedding_bag::_embedding_bag_backward(
+    native::nn::embedding_bag::_embedding_bag_backward(
         grad,
         indices,
         offsets,
@@ -1015,7 +1015,7 @@ fn _embedding_bag_dense_backward_composite(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    native::embedding_bag::_embedding_bag_dense_backward(
+    native::nn::embedding_bag::_embedding_bag_dense_backward(
         grad,
         indices,
         offset2bag,
@@ -1133,7 +1133,7 @@ fn _embedding_bag_dense_backward_out_composite(
     padding_idx: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::embedding_bag::_embedding_bag_dense_backward(
+    let result = native::nn::embedding_bag::_embedding_bag_dense_backward(
         grad,
         indices,
         offset2bag,
@@ -1216,7 +1216,7 @@ fn _embedding_bag_per_sample_weights_backward_composite(
     mode: i64,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    native::embedding_bag::_embedding_bag_per_sample_weights_backward(
+    native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(
         grad,
         weight,
         indices,
@@ -1299,7 +1299,7 @@ fn _embedding_bag_per_sample_weights_backward_out_composite(
     padding_idx: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::embedding_bag::_embedding_bag_per_sample_weights_backward(
+    let result = native::nn::embedding_bag::_embedding_bag_per_sample_weights_backward(
         grad,
         weight,
         indices,

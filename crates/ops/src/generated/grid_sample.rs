@@ -48,7 +48,7 @@ fn grid_sampler_composite(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    native::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+    native::nn::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 }
 
 fn grid_sampler_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -101,7 +101,7 @@ fn grid_sampler_2d_composite(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    native::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
+    native::nn::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
 }
 
 fn grid_sampler_2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -159,8 +159,13 @@ fn grid_sampler_2d_out_composite(
     align_corners: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result =
-        native::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)?;
+    let result = native::nn::grid_sample::grid_sampler_2d(
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )?;
     copy_to_out(&result, out)
 }
 
@@ -224,7 +229,7 @@ fn grid_sampler_2d_backward_composite(
     align_corners: bool,
     output_mask: [bool; 2],
 ) -> Result<(Tensor, Tensor)> {
-    native::grid_sample::grid_sampler_2d_backward(
+    native::nn::grid_sample::grid_sampler_2d_backward(
         grad_output,
         input,
         grid,
@@ -287,7 +292,7 @@ fn grid_sampler_3d_composite(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    native::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)
+    native::nn::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)
 }
 
 fn grid_sampler_3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -345,8 +350,13 @@ fn grid_sampler_3d_out_composite(
     align_corners: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result =
-        native::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)?;
+    let result = native::nn::grid_sample::grid_sampler_3d(
+        input,
+        grid,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )?;
     copy_to_out(&result, out)
 }
 
@@ -410,7 +420,7 @@ fn grid_sampler_3d_backward_composite(
     align_corners: bool,
     output_mask: [bool; 2],
 ) -> Result<(Tensor, Tensor)> {
-    native::grid_sample::grid_sampler_3d_backward(
+    native::nn::grid_sample::grid_sampler_3d_backward(
         grad_output,
         input,
         grid,
@@ -487,7 +497,14 @@ fn _grid_sample_cpu(
             align_corners,
         );
     }
-    native::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
+    native::nn::grid_sample::_grid_sample(
+        input,
+        grid,
+        orders,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
 }
 
 fn _grid_sample_meta(
@@ -511,7 +528,14 @@ fn _grid_sample_meta(
         );
     }
     ensure_same_device("_grid_sample", &[input, grid])?;
-    native::grid_sample::_grid_sample(input, grid, orders, interpolation_mode, padding_mode, align_corners)
+    native::nn::grid_sample::_grid_sample(
+        input,
+        grid,
+        orders,
+        interpolation_mode,
+        padding_mode,
+        align_corners,
+    )
 }
 
 fn _grid_sample_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -583,7 +607,7 @@ fn _grid_sample_transposed_cpu(
             align_corners,
         );
     }
-    native::grid_sample::_grid_sample_transposed(
+    native::nn::grid_sample::_grid_sample_transposed(
         grad_output,
         grid,
         input_size,
@@ -617,7 +641,7 @@ fn _grid_sample_transposed_meta(
         );
     }
     ensure_same_device("_grid_sample_transposed", &[grad_output, grid])?;
-    native::grid_sample::_grid_sample_transposed(
+    native::nn::grid_sample::_grid_sample_transposed(
         grad_output,
         grid,
         input_size,
@@ -689,7 +713,7 @@ fn _grid_sample_grid_backward_composite(
     padding_mode: i64,
     align_corners: bool,
 ) -> Result<Tensor> {
-    native::grid_sample::_grid_sample_grid_backward(
+    native::nn::grid_sample::_grid_sample_grid_backward(
         grad,
         input,
         grid,
@@ -747,7 +771,7 @@ fn affine_grid_generator_composite(
     size: &[i64],
     align_corners: bool,
 ) -> Result<Tensor> {
-    native::grid_sample::affine_grid_generator(theta, size, align_corners)
+    native::nn::grid_sample::affine_grid_generator(theta, size, align_corners)
 }
 
 fn affine_grid_generator_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -795,7 +819,7 @@ fn affine_grid_generator_out_composite(
     align_corners: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::grid_sample::affine_grid_generator(theta, size, align_corners)?;
+    let result = native::nn::grid_sample::affine_grid_generator(theta, size, align_corners)?;
     copy_to_out(&result, out)
 }
 

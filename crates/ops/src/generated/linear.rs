@@ -48,7 +48,7 @@ fn addbmm_composite(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::linear::addbmm(self_, batch1, batch2, beta, alpha)
+    native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)
 }
 
 fn addbmm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -95,7 +95,7 @@ fn addbmm__composite(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let result = native::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
+    let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
     copy_to_self("addbmm_", &result, self_)
 }
 
@@ -152,7 +152,7 @@ fn addbmm_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
+    let result = native::linalg::linear::addbmm(self_, batch1, batch2, beta, alpha)?;
     copy_to_out(&result, out)
 }
 
@@ -201,7 +201,7 @@ fn addr_composite(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    native::linear::addr(self_, vec1, vec2, beta, alpha)
+    native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)
 }
 
 fn addr_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -248,7 +248,7 @@ fn addr__composite(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<()> {
-    let result = native::linear::addr(self_, vec1, vec2, beta, alpha)?;
+    let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
     copy_to_self("addr_", &result, self_)
 }
 
@@ -305,7 +305,7 @@ fn addr_out_composite(
     alpha: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::linear::addr(self_, vec1, vec2, beta, alpha)?;
+    let result = native::linalg::linear::addr(self_, vec1, vec2, beta, alpha)?;
     convert_to_out(&result, out)
 }
 
@@ -347,7 +347,7 @@ pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 fn outer_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    native::linear::outer(self_, vec2)
+    native::linalg::linear::outer(self_, vec2)
 }
 
 fn outer_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -380,7 +380,7 @@ pub fn outer_out(self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn outer_out_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linear::outer(self_, vec2)?;
+    let result = native::linalg::linear::outer(self_, vec2)?;
     convert_to_out(&result, out)
 }
 
@@ -414,7 +414,7 @@ pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
 }
 
 fn ger_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    native::linear::ger(self_, vec2)
+    native::linalg::linear::ger(self_, vec2)
 }
 
 fn ger_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -447,7 +447,7 @@ pub fn ger_out(self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn ger_out_composite(_keys: DispatchKeySet, self_: &Tensor, vec2: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linear::ger(self_, vec2)?;
+    let result = native::linalg::linear::ger(self_, vec2)?;
     copy_to_out(&result, out)
 }
 
@@ -481,7 +481,7 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn matmul_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::linear::matmul(self_, other)
+    native::linalg::linear::matmul(self_, other)
 }
 
 fn matmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -514,7 +514,7 @@ pub fn matmul_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn matmul_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::linear::matmul(self_, other)?;
+    let result = native::linalg::linear::matmul(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -557,9 +557,9 @@ fn _linear_cpu(
     if input.was_resized() || weight.was_resized() || bias.was_resized() {
         return _linear_cpu(_keys, &input.snapshot(), &weight.snapshot(), bias.snapshot().as_ref());
     }
-    let spec = native::linear::_linear_meta(input, weight, bias)?;
+    let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
     let out = spec.allocate("_linear")?;
-    native::linear::_linear(input, weight, bias, &out)?;
+    native::linalg::linear::_linear(input, weight, bias, &out)?;
     Ok(out)
 }
 
@@ -570,7 +570,7 @@ fn _linear_meta(
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
     ensure_same_device("_linear", &[input, weight].into_iter().chain(bias).collect::<Vec<&Tensor>>())?;
-    let spec = native::linear::_linear_meta(input, weight, bias)?;
+    let spec = native::linalg::linear::_linear_meta(input, weight, bias)?;
     spec.allocate("_linear")
 }
 
@@ -613,9 +613,9 @@ fn _linear_weight_backward_cpu(
     if grad_output.was_resized() || input.was_resized() {
         return _linear_weight_backward_cpu(_keys, &grad_output.snapshot(), &input.snapshot());
     }
-    let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
+    let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
     let out = spec.allocate("_linear_weight_backward")?;
-    native::linear::_linear_weight_backward(grad_output, input, &out)?;
+    native::linalg::linear::_linear_weight_backward(grad_output, input, &out)?;
     Ok(out)
 }
 
@@ -625,7 +625,7 @@ fn _linear_weight_backward_meta(
     input: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("_linear_weight_backward", &[grad_output, input])?;
-    let spec = native::linear::_linear_weight_backward_meta(grad_output, input)?;
+    let spec = native::linalg::linear::_linear_weight_backward_meta(grad_output, input)?;
     spec.allocate("_linear_weight_backward")
 }
 
@@ -664,7 +664,7 @@ fn linear_composite(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
-    native::linear::linear(input, weight, bias)
+    native::linalg::linear::linear(input, weight, bias)
 }
 
 fn linear_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -705,7 +705,7 @@ fn linear_out_composite(
     bias: Option<&Tensor>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::linear::linear(input, weight, bias)?;
+    let result = native::linalg::linear::linear(input, weight, bias)?;
     copy_to_out(&result, out)
 }
 
@@ -747,7 +747,7 @@ fn bilinear_composite(
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor> {
-    native::linear::bilinear(input1, input2, weight, bias)
+    native::linalg::linear::bilinear(input1, input2, weight, bias)
 }
 
 fn bilinear_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -39,15 +39,15 @@ fn mse_loss_cpu(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reductio
     if self_.was_resized() || target.was_resized() {
         return mse_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction);
     }
-    let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
     let out = spec.allocate("mse_loss")?;
-    native::loss::mse_loss(self_, target, reduction, &out)?;
+    native::nn::loss::mse_loss(self_, target, reduction, &out)?;
     Ok(out)
 }
 
 fn mse_loss_meta(_keys: DispatchKeySet, self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     ensure_same_device("mse_loss", &[self_, target])?;
-    let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
     spec.allocate("mse_loss")
 }
 
@@ -91,9 +91,9 @@ fn mse_loss_out_cpu(
     if self_.was_resized() || target.was_resized() {
         return mse_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, out);
     }
-    let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
     let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
-    native::loss::mse_loss(self_, target, reduction, target_.tensor())?;
+    native::nn::loss::mse_loss(self_, target, reduction, target_.tensor())?;
     target_.finish(out)
 }
 
@@ -105,7 +105,7 @@ fn mse_loss_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("mse_loss.out", &[self_, target, out])?;
-    let spec = native::loss::mse_loss_meta(self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_meta(self_, target, reduction)?;
     let target_ = spec.for_out("mse_loss.out", out, &[self_, target])?;
     target_.finish(out)
 }
@@ -163,9 +163,9 @@ fn mse_loss_backward_cpu(
             reduction,
         );
     }
-    let spec = native::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
     let out = spec.allocate("mse_loss_backward")?;
-    native::loss::mse_loss_backward(grad_output, self_, target, reduction, &out)?;
+    native::nn::loss::mse_loss_backward(grad_output, self_, target, reduction, &out)?;
     Ok(out)
 }
 
@@ -177,7 +177,7 @@ fn mse_loss_backward_meta(
     reduction: i64,
 ) -> Result<Tensor> {
     ensure_same_device("mse_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
+    let spec = native::nn::loss::mse_loss_backward_meta(grad_output, self_, target, reduction)?;
     spec.allocate("mse_loss_backward")
 }
 
@@ -217,7 +217,7 @@ fn l1_loss_composite(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    native::loss::l1_loss(self_, target, reduction)
+    native::nn::loss::l1_loss(self_, target, reduction)
 }
 
 fn l1_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -260,9 +260,9 @@ fn smooth_l1_loss_cpu(
     if self_.was_resized() || target.was_resized() {
         return smooth_l1_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta);
     }
-    let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let out = spec.allocate("smooth_l1_loss")?;
-    native::loss::smooth_l1_loss(self_, target, reduction, beta, &out)?;
+    native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, &out)?;
     Ok(out)
 }
 
@@ -274,7 +274,7 @@ fn smooth_l1_loss_meta(
     beta: f64,
 ) -> Result<Tensor> {
     ensure_same_device("smooth_l1_loss", &[self_, target])?;
-    let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     spec.allocate("smooth_l1_loss")
 }
 
@@ -326,9 +326,9 @@ fn smooth_l1_loss_out_cpu(
     if self_.was_resized() || target.was_resized() {
         return smooth_l1_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, beta, out);
     }
-    let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
-    native::loss::smooth_l1_loss(self_, target, reduction, beta, target_.tensor())?;
+    native::nn::loss::smooth_l1_loss(self_, target, reduction, beta, target_.tensor())?;
     target_.finish(out)
 }
 
@@ -341,7 +341,7 @@ fn smooth_l1_loss_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("smooth_l1_loss.out", &[self_, target, out])?;
-    let spec = native::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_meta(self_, target, reduction, beta)?;
     let target_ = spec.for_out("smooth_l1_loss.out", out, &[self_, target])?;
     target_.finish(out)
 }
@@ -408,9 +408,9 @@ fn smooth_l1_loss_backward_cpu(
             beta,
         );
     }
-    let spec = native::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
     let out = spec.allocate("smooth_l1_loss_backward")?;
-    native::loss::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta, &out)?;
+    native::nn::loss::smooth_l1_loss_backward(grad_output, self_, target, reduction, beta, &out)?;
     Ok(out)
 }
 
@@ -423,7 +423,7 @@ fn smooth_l1_loss_backward_meta(
     beta: f64,
 ) -> Result<Tensor> {
     ensure_same_device("smooth_l1_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
+    let spec = native::nn::loss::smooth_l1_loss_backward_meta(grad_output, self_, target, reduction, beta)?;
     spec.allocate("smooth_l1_loss_backward")
 }
 
@@ -474,9 +474,9 @@ fn huber_loss_cpu(
     if self_.was_resized() || target.was_resized() {
         return huber_loss_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta);
     }
-    let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let out = spec.allocate("huber_loss")?;
-    native::loss::huber_loss(self_, target, reduction, delta, &out)?;
+    native::nn::loss::huber_loss(self_, target, reduction, delta, &out)?;
     Ok(out)
 }
 
@@ -488,7 +488,7 @@ fn huber_loss_meta(
     delta: f64,
 ) -> Result<Tensor> {
     ensure_same_device("huber_loss", &[self_, target])?;
-    let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
     spec.allocate("huber_loss")
 }
 
@@ -540,9 +540,9 @@ fn huber_loss_out_cpu(
     if self_.was_resized() || target.was_resized() {
         return huber_loss_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, delta, out);
     }
-    let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
-    native::loss::huber_loss(self_, target, reduction, delta, target_.tensor())?;
+    native::nn::loss::huber_loss(self_, target, reduction, delta, target_.tensor())?;
     target_.finish(out)
 }
 
@@ -555,7 +555,7 @@ fn huber_loss_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("huber_loss.out", &[self_, target, out])?;
-    let spec = native::loss::huber_loss_meta(self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_meta(self_, target, reduction, delta)?;
     let target_ = spec.for_out("huber_loss.out", out, &[self_, target])?;
     target_.finish(out)
 }
@@ -622,9 +622,9 @@ fn huber_loss_backward_cpu(
             delta,
         );
     }
-    let spec = native::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
     let out = spec.allocate("huber_loss_backward")?;
-    native::loss::huber_loss_backward(grad_output, self_, target, reduction, delta, &out)?;
+    native::nn::loss::huber_loss_backward(grad_output, self_, target, reduction, delta, &out)?;
     Ok(out)
 }
 
@@ -637,7 +637,7 @@ fn huber_loss_backward_meta(
     delta: f64,
 ) -> Result<Tensor> {
     ensure_same_device("huber_loss_backward", &[grad_output, self_, target])?;
-    let spec = native::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
+    let spec = native::nn::loss::huber_loss_backward_meta(grad_output, self_, target, reduction, delta)?;
     spec.allocate("huber_loss_backward")
 }
 
@@ -700,9 +700,9 @@ fn binary_cross_entropy_cpu(
             reduction,
         );
     }
-    let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let out = spec.allocate("binary_cross_entropy")?;
-    native::loss::binary_cross_entropy(self_, target, weight, reduction, &out)?;
+    native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, &out)?;
     Ok(out)
 }
 
@@ -717,7 +717,7 @@ fn binary_cross_entropy_meta(
         "binary_cross_entropy",
         &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     spec.allocate("binary_cross_entropy")
 }
 
@@ -783,13 +783,13 @@ fn binary_cross_entropy_out_cpu(
             out,
         );
     }
-    let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let target_ = spec.for_out(
         "binary_cross_entropy.out",
         out,
         &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    native::loss::binary_cross_entropy(self_, target, weight, reduction, target_.tensor())?;
+    native::nn::loss::binary_cross_entropy(self_, target, weight, reduction, target_.tensor())?;
     target_.finish(out)
 }
 
@@ -805,7 +805,7 @@ fn binary_cross_entropy_out_meta(
         "binary_cross_entropy.out",
         &[self_, target, out].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    let spec = native::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_meta(self_, target, weight, reduction)?;
     let target_ = spec.for_out(
         "binary_cross_entropy.out",
         out,
@@ -878,9 +878,9 @@ fn binary_cross_entropy_backward_cpu(
         );
     }
     let spec =
-        native::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
+        native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
     let out = spec.allocate("binary_cross_entropy_backward")?;
-    native::loss::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction, &out)?;
+    native::nn::loss::binary_cross_entropy_backward(grad_output, self_, target, weight, reduction, &out)?;
     Ok(out)
 }
 
@@ -897,7 +897,7 @@ fn binary_cross_entropy_backward_meta(
         &[grad_output, self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
     let spec =
-        native::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
+        native::nn::loss::binary_cross_entropy_backward_meta(grad_output, self_, target, weight, reduction)?;
     spec.allocate("binary_cross_entropy_backward")
 }
 
@@ -967,10 +967,11 @@ fn binary_cross_entropy_with_logits_cpu(
             reduction,
         );
     }
-    let spec =
-        native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
+        self_, target, weight, pos_weight, reduction,
+    )?;
     let out = spec.allocate("binary_cross_entropy_with_logits")?;
-    native::loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction, &out)?;
+    native::nn::loss::binary_cross_entropy_with_logits(self_, target, weight, pos_weight, reduction, &out)?;
     Ok(out)
 }
 
@@ -986,8 +987,9 @@ fn binary_cross_entropy_with_logits_meta(
         "binary_cross_entropy_with_logits",
         &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
     )?;
-    let spec =
-        native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
+        self_, target, weight, pos_weight, reduction,
+    )?;
     spec.allocate("binary_cross_entropy_with_logits")
 }
 
@@ -1064,14 +1066,15 @@ fn binary_cross_entropy_with_logits_out_cpu(
             out,
         );
     }
-    let spec =
-        native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
+        self_, target, weight, pos_weight, reduction,
+    )?;
     let target_ = spec.for_out(
         "binary_cross_entropy_with_logits.out",
         out,
         &[self_, target].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
     )?;
-    native::loss::binary_cross_entropy_with_logits(
+    native::nn::loss::binary_cross_entropy_with_logits(
         self_,
         target,
         weight,
@@ -1095,8 +1098,9 @@ fn binary_cross_entropy_with_logits_out_meta(
         "binary_cross_entropy_with_logits.out",
         &[self_, target, out].into_iter().chain(weight).chain(pos_weight).collect::<Vec<&Tensor>>(),
     )?;
-    let spec =
-        native::loss::binary_cross_entropy_with_logits_meta(self_, target, weight, pos_weight, reduction)?;
+    let spec = native::nn::loss::binary_cross_entropy_with_logits_meta(
+        self_, target, weight, pos_weight, reduction,
+    )?;
     let target_ = spec.for_out(
         "binary_cross_entropy_with_logits.out",
         out,
@@ -1153,9 +1157,9 @@ fn kl_div_cpu(
     if self_.was_resized() || target.was_resized() {
         return kl_div_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target);
     }
-    let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
+    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let out = spec.allocate("kl_div")?;
-    native::loss::kl_div(self_, target, reduction, log_target, &out)?;
+    native::nn::loss::kl_div(self_, target, reduction, log_target, &out)?;
     Ok(out)
 }
 
@@ -1167,7 +1171,7 @@ fn kl_div_meta(
     log_target: bool,
 ) -> Result<Tensor> {
     ensure_same_device("kl_div", &[self_, target])?;
-    let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
+    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
     spec.allocate("kl_div")
 }
 
@@ -1219,9 +1223,9 @@ fn kl_div_out_cpu(
     if self_.was_resized() || target.was_resized() {
         return kl_div_out_cpu(_keys, &self_.snapshot(), &target.snapshot(), reduction, log_target, out);
     }
-    let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
+    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
-    native::loss::kl_div(self_, target, reduction, log_target, target_.tensor())?;
+    native::nn::loss::kl_div(self_, target, reduction, log_target, target_.tensor())?;
     target_.finish(out)
 }
 
@@ -1234,7 +1238,7 @@ fn kl_div_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("kl_div.out", &[self_, target, out])?;
-    let spec = native::loss::kl_div_meta(self_, target, reduction, log_target)?;
+    let spec = native::nn::loss::kl_div_meta(self_, target, reduction, log_target)?;
     let target_ = spec.for_out("kl_div.out", out, &[self_, target])?;
     target_.finish(out)
 }
@@ -1292,7 +1296,7 @@ fn multi_margin_loss_composite(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    native::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)
+    native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)
 }
 
 fn multi_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1355,7 +1359,7 @@ fn multi_margin_loss_out_composite(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)?;
+    let result = native::nn::loss::multi_margin_loss(self_, target, p, margin, weight, reduction)?;
     copy_to_out(&result, out)
 }
 
@@ -1406,7 +1410,7 @@ fn multilabel_margin_loss_composite(
     target: &Tensor,
     reduction: i64,
 ) -> Result<Tensor> {
-    native::loss::multilabel_margin_loss(self_, target, reduction)
+    native::nn::loss::multilabel_margin_loss(self_, target, reduction)
 }
 
 fn multilabel_margin_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1455,7 +1459,7 @@ fn multilabel_margin_loss_out_composite(
     reduction: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::loss::multilabel_margin_loss(self_, target, reduction)?;
+    let result = native::nn::loss::multilabel_margin_loss(self_, target, reduction)?;
     copy_to_out(&result, out)
 }
 
@@ -1508,7 +1512,7 @@ fn multilabel_margin_loss_forward_composite(
     target: &Tensor,
     reduction: i64,
 ) -> Result<(Tensor, Tensor)> {
-    native::loss::multilabel_margin_loss_forward(self_, target, reduction)
+    native::nn::loss::multilabel_margin_loss_forward(self_, target, reduction)
 }
 
 fn multilabel_margin_loss_forward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1567,10 +1571,11 @@ fn nll_loss_forward_cpu(
             ignore_index,
         );
     }
-    let (spec0, spec1) = native::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
+    let (spec0, spec1) =
+        native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
     let out0 = spec0.allocate("nll_loss_forward")?;
     let out1 = spec1.allocate("nll_loss_forward")?;
-    native::loss::nll_loss_forward(self_, target, weight, reduction, ignore_index, &out0, &out1)?;
+    native::nn::loss::nll_loss_forward(self_, target, weight, reduction, ignore_index, &out0, &out1)?;
     Ok((out0, out1))
 }
 
@@ -1586,7 +1591,8 @@ fn nll_loss_forward_meta(
         "nll_loss_forward",
         &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    let (spec0, spec1) = native::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
+    let (spec0, spec1) =
+        native::nn::loss::nll_loss_forward_meta(self_, target, weight, reduction, ignore_index)?;
     Ok((spec0.allocate("nll_loss_forward")?, spec1.allocate("nll_loss_forward")?))
 }
 
@@ -1669,7 +1675,7 @@ fn nll_loss_backward_cpu(
             &total_weight.snapshot(),
         );
     }
-    let spec = native::loss::nll_loss_backward_meta(
+    let spec = native::nn::loss::nll_loss_backward_meta(
         grad_output,
         self_,
         target,
@@ -1679,7 +1685,7 @@ fn nll_loss_backward_cpu(
         total_weight,
     )?;
     let out = spec.allocate("nll_loss_backward")?;
-    native::loss::nll_loss_backward(
+    native::nn::loss::nll_loss_backward(
         grad_output,
         self_,
         target,
@@ -1706,7 +1712,7 @@ fn nll_loss_backward_meta(
         "nll_loss_backward",
         &[grad_output, self_, target, total_weight].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    let spec = native::loss::nll_loss_backward_meta(
+    let spec = native::nn::loss::nll_loss_backward_meta(
         grad_output,
         self_,
         target,
@@ -1770,7 +1776,7 @@ fn nll_loss_composite(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<Tensor> {
-    native::loss::nll_loss(self_, target, weight, reduction, ignore_index)
+    native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index)
 }
 
 fn nll_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1827,7 +1833,7 @@ fn nll_loss_out_composite(
     ignore_index: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::loss::nll_loss(self_, target, weight, reduction, ignore_index)?;
+    let result = native::nn::loss::nll_loss(self_, target, weight, reduction, ignore_index)?;
     copy_to_out(&result, out)
 }
 
@@ -1882,7 +1888,7 @@ fn nll_loss_nd_composite(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<Tensor> {
-    native::loss::nll_loss_nd(self_, target, weight, reduction, ignore_index)
+    native::nn::loss::nll_loss_nd(self_, target, weight, reduction, ignore_index)
 }
 
 fn nll_loss_nd_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1954,12 +1960,12 @@ fn _cross_entropy_cpu(
         );
     }
     let (spec0, spec1, spec2, spec3) =
-        native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
+        native::nn::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
     let out0 = spec0.allocate("_cross_entropy")?;
     let out1 = spec1.allocate("_cross_entropy")?;
     let out2 = spec2.allocate("_cross_entropy")?;
     let out3 = spec3.allocate("_cross_entropy")?;
-    native::loss::fused_cross_entropy(
+    native::nn::loss::fused_cross_entropy(
         self_,
         target,
         weight,
@@ -1986,7 +1992,7 @@ fn _cross_entropy_meta(
         &[self_, target].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
     let (spec0, spec1, spec2, spec3) =
-        native::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
+        native::nn::loss::fused_cross_entropy_meta(self_, target, weight, reduction, ignore_index)?;
     Ok((
         spec0.allocate("_cross_entropy")?,
         spec1.allocate("_cross_entropy")?,
@@ -2094,7 +2100,7 @@ fn _cross_entropy_backward_cpu(
             &log_sum.snapshot(),
         );
     }
-    let spec = native::loss::fused_cross_entropy_backward_meta(
+    let spec = native::nn::loss::fused_cross_entropy_backward_meta(
         grad_output,
         self_,
         target,
@@ -2106,7 +2112,7 @@ fn _cross_entropy_backward_cpu(
         log_sum,
     )?;
     let out = spec.allocate("_cross_entropy_backward")?;
-    native::loss::fused_cross_entropy_backward(
+    native::nn::loss::fused_cross_entropy_backward(
         grad_output,
         self_,
         target,
@@ -2140,7 +2146,7 @@ fn _cross_entropy_backward_meta(
             .chain(weight)
             .collect::<Vec<&Tensor>>(),
     )?;
-    let spec = native::loss::fused_cross_entropy_backward_meta(
+    let spec = native::nn::loss::fused_cross_entropy_backward_meta(
         grad_output,
         self_,
         target,
@@ -2214,7 +2220,7 @@ fn cross_entropy_loss_composite(
     ignore_index: i64,
     label_smoothing: f64,
 ) -> Result<Tensor> {
-    native::loss::cross_entropy_loss(self_, target, weight, reduction, ignore_index, label_smoothing)
+    native::nn::loss::cross_entropy_loss(self_, target, weight, reduction, ignore_index, label_smoothing)
 }
 
 fn cross_entropy_loss_boxed(given: &[Value]) -> Result<Vec<Value>> {

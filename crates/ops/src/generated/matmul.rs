@@ -39,15 +39,15 @@ fn mm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor
     if self_.was_resized() || mat2.was_resized() {
         return mm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
     }
-    let spec = native::matmul::mm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
     let out = spec.allocate("mm")?;
-    native::matmul::mm(self_, mat2, &out)?;
+    native::linalg::matmul::mm(self_, mat2, &out)?;
     Ok(out)
 }
 
 fn mm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     ensure_same_device("mm", &[self_, mat2])?;
-    let spec = native::matmul::mm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
     spec.allocate("mm")
 }
 
@@ -85,15 +85,15 @@ fn mm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor
     if self_.was_resized() || mat2.was_resized() {
         return mm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
     }
-    let spec = native::matmul::mm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
     let target = spec.for_out("mm.out", out, &[self_, mat2])?;
-    native::matmul::mm(self_, mat2, target.tensor())?;
+    native::linalg::matmul::mm(self_, mat2, target.tensor())?;
     target.finish(out)
 }
 
 fn mm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
     ensure_same_device("mm.out", &[self_, mat2, out])?;
-    let spec = native::matmul::mm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::mm_meta(self_, mat2)?;
     let target = spec.for_out("mm.out", out, &[self_, mat2])?;
     target.finish(out)
 }
@@ -132,15 +132,15 @@ fn bmm_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tenso
     if self_.was_resized() || mat2.was_resized() {
         return bmm_cpu(_keys, &self_.snapshot(), &mat2.snapshot());
     }
-    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
     let out = spec.allocate("bmm")?;
-    native::matmul::bmm(self_, mat2, &out)?;
+    native::linalg::matmul::bmm(self_, mat2, &out)?;
     Ok(out)
 }
 
 fn bmm_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     ensure_same_device("bmm", &[self_, mat2])?;
-    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
     spec.allocate("bmm")
 }
 
@@ -178,15 +178,15 @@ fn bmm_out_cpu(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tenso
     if self_.was_resized() || mat2.was_resized() {
         return bmm_out_cpu(_keys, &self_.snapshot(), &mat2.snapshot(), out);
     }
-    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
     let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
-    native::matmul::bmm(self_, mat2, target.tensor())?;
+    native::linalg::matmul::bmm(self_, mat2, target.tensor())?;
     target.finish(out)
 }
 
 fn bmm_out_meta(_keys: DispatchKeySet, self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
     ensure_same_device("bmm.out", &[self_, mat2, out])?;
-    let spec = native::matmul::bmm_meta(self_, mat2)?;
+    let spec = native::linalg::matmul::bmm_meta(self_, mat2)?;
     let target = spec.for_out("bmm.out", out, &[self_, mat2])?;
     target.finish(out)
 }
@@ -232,9 +232,9 @@ fn addmm_cpu(
     if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
         return addmm_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let out = spec.allocate("addmm")?;
-    native::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
+    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, &out)?;
     Ok(out)
 }
 
@@ -247,7 +247,7 @@ fn addmm_meta(
     alpha: Scalar,
 ) -> Result<Tensor> {
     ensure_same_device("addmm", &[self_, mat1, mat2])?;
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     spec.allocate("addmm")
 }
 
@@ -299,9 +299,9 @@ fn addmm__cpu(
     if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
         return addmm__cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
-    native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
     target.finish(self_)
 }
 
@@ -314,7 +314,7 @@ fn addmm__meta(
     alpha: Scalar,
 ) -> Result<()> {
     ensure_same_device("addmm_", &[self_, mat1, mat2])?;
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_in_place("addmm_", self_, &[self_, mat1, mat2])?;
     target.finish(self_)
 }
@@ -376,9 +376,9 @@ fn addmm_out_cpu(
     if self_.was_resized() || mat1.was_resized() || mat2.was_resized() {
         return addmm_out_cpu(_keys, &self_.snapshot(), &mat1.snapshot(), &mat2.snapshot(), beta, alpha, out);
     }
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
-    native::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
+    native::linalg::matmul::addmm(self_, mat1, mat2, beta, alpha, target.tensor())?;
     target.finish(out)
 }
 
@@ -392,7 +392,7 @@ fn addmm_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("addmm.out", &[self_, mat1, mat2, out])?;
-    let spec = native::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
+    let spec = native::linalg::matmul::addmm_meta(self_, mat1, mat2, beta, alpha)?;
     let target = spec.for_out("addmm.out", out, &[self_, mat1, mat2])?;
     target.finish(out)
 }
@@ -452,9 +452,9 @@ fn baddbmm_cpu(
     if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
         return baddbmm_cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let out = spec.allocate("baddbmm")?;
-    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
+    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, &out)?;
     Ok(out)
 }
 
@@ -467,7 +467,7 @@ fn baddbmm_meta(
     alpha: Scalar,
 ) -> Result<Tensor> {
     ensure_same_device("baddbmm", &[self_, batch1, batch2])?;
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     spec.allocate("baddbmm")
 }
 
@@ -519,9 +519,9 @@ fn baddbmm__cpu(
     if self_.was_resized() || batch1.was_resized() || batch2.was_resized() {
         return baddbmm__cpu(_keys, &self_.snapshot(), &batch1.snapshot(), &batch2.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
-    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
     target.finish(self_)
 }
 
@@ -534,7 +534,7 @@ fn baddbmm__meta(
     alpha: Scalar,
 ) -> Result<()> {
     ensure_same_device("baddbmm_", &[self_, batch1, batch2])?;
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_in_place("baddbmm_", self_, &[self_, batch1, batch2])?;
     target.finish(self_)
 }
@@ -604,9 +604,9 @@ fn baddbmm_out_cpu(
             out,
         );
     }
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
-    native::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
+    native::linalg::matmul::baddbmm(self_, batch1, batch2, beta, alpha, target.tensor())?;
     target.finish(out)
 }
 
@@ -620,7 +620,7 @@ fn baddbmm_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("baddbmm.out", &[self_, batch1, batch2, out])?;
-    let spec = native::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
+    let spec = native::linalg::matmul::baddbmm_meta(self_, batch1, batch2, beta, alpha)?;
     let target = spec.for_out("baddbmm.out", out, &[self_, batch1, batch2])?;
     target.finish(out)
 }
@@ -667,15 +667,15 @@ fn mv_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor>
     if self_.was_resized() || vec.was_resized() {
         return mv_cpu(_keys, &self_.snapshot(), &vec.snapshot());
     }
-    let spec = native::matmul::mv_meta(self_, vec)?;
+    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
     let out = spec.allocate("mv")?;
-    native::matmul::mv(self_, vec, &out)?;
+    native::linalg::matmul::mv(self_, vec, &out)?;
     Ok(out)
 }
 
 fn mv_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor) -> Result<Tensor> {
     ensure_same_device("mv", &[self_, vec])?;
-    let spec = native::matmul::mv_meta(self_, vec)?;
+    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
     spec.allocate("mv")
 }
 
@@ -713,15 +713,15 @@ fn mv_out_cpu(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor)
     if self_.was_resized() || vec.was_resized() {
         return mv_out_cpu(_keys, &self_.snapshot(), &vec.snapshot(), out);
     }
-    let spec = native::matmul::mv_meta(self_, vec)?;
+    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
     let target = spec.for_out("mv.out", out, &[self_, vec])?;
-    native::matmul::mv(self_, vec, target.tensor())?;
+    native::linalg::matmul::mv(self_, vec, target.tensor())?;
     target.finish(out)
 }
 
 fn mv_out_meta(_keys: DispatchKeySet, self_: &Tensor, vec: &Tensor, out: &Tensor) -> Result<()> {
     ensure_same_device("mv.out", &[self_, vec, out])?;
-    let spec = native::matmul::mv_meta(self_, vec)?;
+    let spec = native::linalg::matmul::mv_meta(self_, vec)?;
     let target = spec.for_out("mv.out", out, &[self_, vec])?;
     target.finish(out)
 }
@@ -767,9 +767,9 @@ fn addmv_cpu(
     if self_.was_resized() || mat.was_resized() || vec.was_resized() {
         return addmv_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let out = spec.allocate("addmv")?;
-    native::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
+    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, &out)?;
     Ok(out)
 }
 
@@ -782,7 +782,7 @@ fn addmv_meta(
     alpha: Scalar,
 ) -> Result<Tensor> {
     ensure_same_device("addmv", &[self_, mat, vec])?;
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     spec.allocate("addmv")
 }
 
@@ -834,9 +834,9 @@ fn addmv__cpu(
     if self_.was_resized() || mat.was_resized() || vec.was_resized() {
         return addmv__cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha);
     }
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
-    native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
     target.finish(self_)
 }
 
@@ -849,7 +849,7 @@ fn addmv__meta(
     alpha: Scalar,
 ) -> Result<()> {
     ensure_same_device("addmv_", &[self_, mat, vec])?;
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_in_place("addmv_", self_, &[self_, mat, vec])?;
     target.finish(self_)
 }
@@ -910,9 +910,9 @@ fn addmv_out_cpu(
     if self_.was_resized() || mat.was_resized() || vec.was_resized() {
         return addmv_out_cpu(_keys, &self_.snapshot(), &mat.snapshot(), &vec.snapshot(), beta, alpha, out);
     }
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
-    native::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
+    native::linalg::matmul::addmv(self_, mat, vec, beta, alpha, target.tensor())?;
     target.finish(out)
 }
 
@@ -926,7 +926,7 @@ fn addmv_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("addmv.out", &[self_, mat, vec, out])?;
-    let spec = native::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
+    let spec = native::linalg::matmul::addmv_meta(self_, mat, vec, beta, alpha)?;
     let target = spec.for_out("addmv.out", out, &[self_, mat, vec])?;
     target.finish(out)
 }
@@ -973,15 +973,15 @@ fn dot_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Ten
     if self_.was_resized() || tensor.was_resized() {
         return dot_cpu(_keys, &self_.snapshot(), &tensor.snapshot());
     }
-    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
     let out = spec.allocate("dot")?;
-    native::matmul::dot(self_, tensor, &out)?;
+    native::linalg::matmul::dot(self_, tensor, &out)?;
     Ok(out)
 }
 
 fn dot_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor) -> Result<Tensor> {
     ensure_same_device("dot", &[self_, tensor])?;
-    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
     spec.allocate("dot")
 }
 
@@ -1019,15 +1019,15 @@ fn dot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Ten
     if self_.was_resized() || tensor.was_resized() {
         return dot_out_cpu(_keys, &self_.snapshot(), &tensor.snapshot(), out);
     }
-    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
     let target = spec.for_out("dot.out", out, &[self_, tensor])?;
-    native::matmul::dot(self_, tensor, target.tensor())?;
+    native::linalg::matmul::dot(self_, tensor, target.tensor())?;
     target.finish(out)
 }
 
 fn dot_out_meta(_keys: DispatchKeySet, self_: &Tensor, tensor: &Tensor, out: &Tensor) -> Result<()> {
     ensure_same_device("dot.out", &[self_, tensor, out])?;
-    let spec = native::matmul::dot_meta(self_, tensor)?;
+    let spec = native::linalg::matmul::dot_meta(self_, tensor)?;
     let target = spec.for_out("dot.out", out, &[self_, tensor])?;
     target.finish(out)
 }
@@ -1066,15 +1066,15 @@ fn vdot_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Ten
     if self_.was_resized() || other.was_resized() {
         return vdot_cpu(_keys, &self_.snapshot(), &other.snapshot());
     }
-    let spec = native::matmul::vdot_meta(self_, other)?;
+    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
     let out = spec.allocate("vdot")?;
-    native::matmul::vdot(self_, other, &out)?;
+    native::linalg::matmul::vdot(self_, other, &out)?;
     Ok(out)
 }
 
 fn vdot_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ensure_same_device("vdot", &[self_, other])?;
-    let spec = native::matmul::vdot_meta(self_, other)?;
+    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
     spec.allocate("vdot")
 }
 
@@ -1112,15 +1112,15 @@ fn vdot_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Ten
     if self_.was_resized() || other.was_resized() {
         return vdot_out_cpu(_keys, &self_.snapshot(), &other.snapshot(), out);
     }
-    let spec = native::matmul::vdot_meta(self_, other)?;
+    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
     let target = spec.for_out("vdot.out", out, &[self_, other])?;
-    native::matmul::vdot(self_, other, target.tensor())?;
+    native::linalg::matmul::vdot(self_, other, target.tensor())?;
     target.finish(out)
 }
 
 fn vdot_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     ensure_same_device("vdot.out", &[self_, other, out])?;
-    let spec = native::matmul::vdot_meta(self_, other)?;
+    let spec = native::linalg::matmul::vdot_meta(self_, other)?;
     let target = spec.for_out("vdot.out", out, &[self_, other])?;
     target.finish(out)
 }

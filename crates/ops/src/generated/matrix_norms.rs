@@ -51,7 +51,7 @@ fn linalg_matrix_norm_composite(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::matrix_norms::matrix_norm(self_, ord, dim, keepdim, dtype)
+    native::linalg::matrix_norms::matrix_norm(self_, ord, dim, keepdim, dtype)
 }
 
 fn linalg_matrix_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -110,7 +110,7 @@ fn linalg_matrix_norm_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::matrix_norms::matrix_norm(self_, ord, dim, keepdim, dtype)?;
+    let result = native::linalg::matrix_norms::matrix_norm(self_, ord, dim, keepdim, dtype)?;
     copy_to_out(&result, out)
 }
 
@@ -169,7 +169,7 @@ fn linalg_matrix_norm_str_ord_composite(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::matrix_norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)
+    native::linalg::matrix_norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)
 }
 
 fn linalg_matrix_norm_str_ord_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -228,7 +228,7 @@ fn linalg_matrix_norm_str_ord_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::matrix_norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
+    let result = native::linalg::matrix_norms::matrix_norm_named(self_, ord, dim, keepdim, dtype)?;
     copy_to_out(&result, out)
 }
 
@@ -284,7 +284,7 @@ fn linalg_norm_composite(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::matrix_norms::norm(self_, ord, dim, keepdim, dtype)
+    native::linalg::matrix_norms::norm(self_, ord, dim, keepdim, dtype)
 }
 
 fn linalg_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -347,7 +347,7 @@ fn linalg_norm_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::matrix_norms::norm(self_, ord, dim, keepdim, dtype)?;
+    let result = native::linalg::matrix_norms::norm(self_, ord, dim, keepdim, dtype)?;
     copy_to_out(&result, out)
 }
 
@@ -406,7 +406,7 @@ fn linalg_norm_ord_str_composite(
     keepdim: bool,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::matrix_norms::norm_named(self_, ord, dim, keepdim, dtype)
+    native::linalg::matrix_norms::norm_named(self_, ord, dim, keepdim, dtype)
 }
 
 fn linalg_norm_ord_str_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -465,7 +465,7 @@ fn linalg_norm_ord_str_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::matrix_norms::norm_named(self_, ord, dim, keepdim, dtype)?;
+    let result = native::linalg::matrix_norms::norm_named(self_, ord, dim, keepdim, dtype)?;
     copy_to_out(&result, out)
 }
 

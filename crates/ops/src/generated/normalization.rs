@@ -51,7 +51,7 @@ fn layer_norm_composite(
     eps: f64,
     cudnn_enable: bool,
 ) -> Result<Tensor> {
-    native::normalization::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
+    native::nn::normalization::layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
 }
 
 fn layer_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -123,7 +123,7 @@ fn native_layer_norm_cpu(
             eps,
         );
     }
-    native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
 }
 
 fn native_layer_norm_meta(
@@ -148,7 +148,7 @@ fn native_layer_norm_meta(
         "native_layer_norm",
         &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
+    native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)
 }
 
 fn native_layer_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -239,7 +239,7 @@ fn native_layer_norm_out_cpu(
         );
     }
     let (result0, result1, result2) =
-        native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
+        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
@@ -272,7 +272,7 @@ fn native_layer_norm_out_meta(
         &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
     )?;
     let (result0, result1, result2) =
-        native::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
+        native::nn::normalization::native_layer_norm(input, normalized_shape, weight, bias, eps)?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
@@ -372,7 +372,7 @@ fn native_layer_norm_backward_cpu(
             output_mask,
         );
     }
-    native::normalization::native_layer_norm_backward(
+    native::nn::normalization::native_layer_norm_backward(
         grad_out,
         input,
         normalized_shape,
@@ -418,7 +418,7 @@ fn native_layer_norm_backward_meta(
         "native_layer_norm_backward",
         &[grad_out, input, mean, rstd].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_layer_norm_backward(
+    native::nn::normalization::native_layer_norm_backward(
         grad_out,
         input,
         normalized_shape,
@@ -541,7 +541,7 @@ fn native_layer_norm_backward_out_cpu(
             out2,
         );
     }
-    let (result0, result1, result2) = native::normalization::native_layer_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(
         grad_out,
         input,
         normalized_shape,
@@ -598,7 +598,7 @@ fn native_layer_norm_backward_out_meta(
             .chain(bias)
             .collect::<Vec<&Tensor>>(),
     )?;
-    let (result0, result1, result2) = native::normalization::native_layer_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_layer_norm_backward(
         grad_out,
         input,
         normalized_shape,
@@ -670,7 +670,7 @@ fn group_norm_composite(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    native::normalization::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
+    native::nn::normalization::group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
 }
 
 fn group_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -754,7 +754,7 @@ fn native_group_norm_cpu(
             eps,
         );
     }
-    native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
+    native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
 }
 
 fn native_group_norm_meta(
@@ -785,7 +785,7 @@ fn native_group_norm_meta(
         "native_group_norm",
         &[input].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
+    native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)
 }
 
 fn native_group_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -891,7 +891,7 @@ fn native_group_norm_out_cpu(
         );
     }
     let (result0, result1, result2) =
-        native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
+        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
@@ -930,7 +930,7 @@ fn native_group_norm_out_meta(
         &[input, out0, out1, out2].into_iter().chain(weight).chain(bias).collect::<Vec<&Tensor>>(),
     )?;
     let (result0, result1, result2) =
-        native::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
+        native::nn::normalization::native_group_norm(input, weight, bias, N, C, HxW, group, eps)?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
 }
 
@@ -1034,7 +1034,7 @@ fn native_group_norm_backward_cpu(
             output_mask,
         );
     }
-    native::normalization::native_group_norm_backward(
+    native::nn::normalization::native_group_norm_backward(
         grad_out,
         input,
         mean,
@@ -1085,7 +1085,7 @@ fn native_group_norm_backward_meta(
         "native_group_norm_backward",
         &[grad_out, input, mean, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_group_norm_backward(
+    native::nn::normalization::native_group_norm_backward(
         grad_out,
         input,
         mean,
@@ -1218,7 +1218,7 @@ fn native_group_norm_backward_out_cpu(
             out2,
         );
     }
-    let (result0, result1, result2) = native::normalization::native_group_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(
         grad_out,
         input,
         mean,
@@ -1276,7 +1276,7 @@ fn native_group_norm_backward_out_meta(
         "native_group_norm_backward.out",
         &[grad_out, input, mean, rstd, out0, out1, out2].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    let (result0, result1, result2) = native::normalization::native_group_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_group_norm_backward(
         grad_out,
         input,
         mean,
@@ -1370,7 +1370,7 @@ fn batch_norm_composite(
     eps: f64,
     cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    native::normalization::batch_norm(
+    native::nn::normalization::batch_norm(
         input,
         weight,
         bias,
@@ -1474,7 +1474,7 @@ fn native_batch_norm_cpu(
             eps,
         );
     }
-    native::normalization::native_batch_norm(
+    native::nn::normalization::native_batch_norm(
         input,
         weight,
         bias,
@@ -1525,7 +1525,7 @@ fn native_batch_norm_meta(
             .chain(running_var)
             .collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_batch_norm(
+    native::nn::normalization::native_batch_norm(
         input,
         weight,
         bias,
@@ -1646,7 +1646,7 @@ fn native_batch_norm_out_cpu(
             out2,
         );
     }
-    let (result0, result1, result2) = native::normalization::native_batch_norm(
+    let (result0, result1, result2) = native::nn::normalization::native_batch_norm(
         input,
         weight,
         bias,
@@ -1704,7 +1704,7 @@ fn native_batch_norm_out_meta(
             .chain(running_var)
             .collect::<Vec<&Tensor>>(),
     )?;
-    let (result0, result1, result2) = native::normalization::native_batch_norm(
+    let (result0, result1, result2) = native::nn::normalization::native_batch_norm(
         input,
         weight,
         bias,
@@ -1838,7 +1838,7 @@ fn native_batch_norm_backward_cpu(
             output_mask,
         );
     }
-    native::normalization::native_batch_norm_backward(
+    native::nn::normalization::native_batch_norm_backward(
         grad_out,
         input,
         weight,
@@ -1898,7 +1898,7 @@ fn native_batch_norm_backward_meta(
             .chain(save_invstd)
             .collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::native_batch_norm_backward(
+    native::nn::normalization::native_batch_norm_backward(
         grad_out,
         input,
         weight,
@@ -2050,7 +2050,7 @@ fn native_batch_norm_backward_out_cpu(
             out2,
         );
     }
-    let (result0, result1, result2) = native::normalization::native_batch_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(
         grad_out,
         input,
         weight,
@@ -2117,7 +2117,7 @@ fn native_batch_norm_backward_out_meta(
             .chain(save_invstd)
             .collect::<Vec<&Tensor>>(),
     )?;
-    let (result0, result1, result2) = native::normalization::native_batch_norm_backward(
+    let (result0, result1, result2) = native::nn::normalization::native_batch_norm_backward(
         grad_out,
         input,
         weight,
@@ -2211,7 +2211,7 @@ fn _native_batch_norm_legit_composite(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    native::normalization::_native_batch_norm_legit(
+    native::nn::normalization::_native_batch_norm_legit(
         input,
         weight,
         bias,
@@ -2313,7 +2313,7 @@ fn _native_batch_norm_legit_out_composite(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
-    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit(
+    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit(
         input,
         weight,
         bias,
@@ -2396,7 +2396,7 @@ fn _native_batch_norm_legit_no_stats_composite(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    native::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
+    native::nn::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
 }
 
 fn _native_batch_norm_legit_no_stats_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2479,7 +2479,7 @@ fn _native_batch_norm_legit_no_stats_out_composite(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
-    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit_no_stats(
+    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_stats(
         input, weight, bias, training, momentum, eps,
     )?;
     copy_all_to_out(&[(&result0, out0), (&result1, out1), (&result2, out2)])
@@ -2557,7 +2557,7 @@ fn _native_batch_norm_legit_no_training_composite(
     momentum: f64,
     eps: f64,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    native::normalization::_native_batch_norm_legit_no_training(
+    native::nn::normalization::_native_batch_norm_legit_no_training(
         input,
         weight,
         bias,
@@ -2655,7 +2655,7 @@ fn _native_batch_norm_legit_no_training_out_composite(
     out1: &Tensor,
     out2: &Tensor,
 ) -> Result<()> {
-    let (result0, result1, result2) = native::normalization::_native_batch_norm_legit_no_training(
+    let (result0, result1, result2) = native::nn::normalization::_native_batch_norm_legit_no_training(
         input,
         weight,
         bias,
@@ -2720,7 +2720,7 @@ fn rms_norm_composite(
     weight: Option<&Tensor>,
     eps: Option<f64>,
 ) -> Result<Tensor> {
-    native::normalization::rms_norm(input, normalized_shape, weight, eps)
+    native::nn::normalization::rms_norm(input, normalized_shape, weight, eps)
 }
 
 fn rms_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2781,7 +2781,7 @@ fn _fused_rms_norm_cpu(
             eps,
         );
     }
-    native::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
+    native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
 }
 
 fn _fused_rms_norm_meta(
@@ -2801,7 +2801,7 @@ fn _fused_rms_norm_meta(
         );
     }
     ensure_same_device("_fused_rms_norm", &[input].into_iter().chain(weight).collect::<Vec<&Tensor>>())?;
-    native::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
+    native::nn::normalization::fused_rms_norm(input, normalized_shape, weight, eps)
 }
 
 fn _fused_rms_norm_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2876,7 +2876,7 @@ fn _fused_rms_norm_backward_cpu(
             output_mask,
         );
     }
-    native::normalization::fused_rms_norm_backward(
+    native::nn::normalization::fused_rms_norm_backward(
         grad_out,
         input,
         normalized_shape,
@@ -2910,7 +2910,7 @@ fn _fused_rms_norm_backward_meta(
         "_fused_rms_norm_backward",
         &[grad_out, input, rstd].into_iter().chain(weight).collect::<Vec<&Tensor>>(),
     )?;
-    native::normalization::fused_rms_norm_backward(
+    native::nn::normalization::fused_rms_norm_backward(
         grad_out,
         input,
         normalized_shape,

@@ -50,7 +50,7 @@ fn max_pool2d_composite(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    native::pooling::max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    native::nn::pooling::max_pool2d(self_, kernel_size, stride, padding, dilation, ceil_mode)
 }
 
 fn max_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -119,7 +119,7 @@ fn max_pool2d_with_indices_cpu(
             ceil_mode,
         );
     }
-    let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -129,7 +129,7 @@ fn max_pool2d_with_indices_cpu(
     )?;
     let out0 = spec0.allocate("max_pool2d_with_indices")?;
     let out1 = spec1.allocate("max_pool2d_with_indices")?;
-    native::pooling::max_pool2d_with_indices(
+    native::nn::pooling::max_pool2d_with_indices(
         self_,
         kernel_size,
         stride,
@@ -151,7 +151,7 @@ fn max_pool2d_with_indices_meta(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -235,7 +235,7 @@ fn max_pool2d_with_indices_out_cpu(
             out1,
         );
     }
-    let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -245,7 +245,7 @@ fn max_pool2d_with_indices_out_cpu(
     )?;
     let target0 = spec0.for_out("max_pool2d_with_indices.out", out0, &[self_])?;
     let target1 = spec1.for_out("max_pool2d_with_indices.out", out1, &[self_])?;
-    native::pooling::max_pool2d_with_indices(
+    native::nn::pooling::max_pool2d_with_indices(
         self_,
         kernel_size,
         stride,
@@ -271,7 +271,7 @@ fn max_pool2d_with_indices_out_meta(
     out1: &Tensor,
 ) -> Result<()> {
     ensure_same_device("max_pool2d_with_indices.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::pooling::max_pool2d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool2d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -363,7 +363,7 @@ fn max_pool2d_with_indices_backward_cpu(
             &indices.snapshot(),
         );
     }
-    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -374,7 +374,7 @@ fn max_pool2d_with_indices_backward_cpu(
         indices,
     )?;
     let out = spec.allocate("max_pool2d_with_indices_backward")?;
-    native::pooling::max_pool2d_with_indices_backward(
+    native::nn::pooling::max_pool2d_with_indices_backward(
         grad_output,
         self_,
         kernel_size,
@@ -400,7 +400,7 @@ fn max_pool2d_with_indices_backward_meta(
     indices: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("max_pool2d_with_indices_backward", &[grad_output, self_, indices])?;
-    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -508,7 +508,7 @@ fn max_pool2d_with_indices_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -523,7 +523,7 @@ fn max_pool2d_with_indices_backward_grad_input_cpu(
         grad_input,
         &[grad_output, self_, indices],
     )?;
-    native::pooling::max_pool2d_with_indices_backward(
+    native::nn::pooling::max_pool2d_with_indices_backward(
         grad_output,
         self_,
         kernel_size,
@@ -553,7 +553,7 @@ fn max_pool2d_with_indices_backward_grad_input_meta(
         "max_pool2d_with_indices_backward.grad_input",
         &[grad_output, self_, indices, grad_input],
     )?;
-    let spec = native::pooling::max_pool2d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool2d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -643,7 +643,7 @@ fn avg_pool2d_cpu(
             divisor_override,
         );
     }
-    let spec = native::pooling::avg_pool2d_meta(
+    let spec = native::nn::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
         stride,
@@ -653,7 +653,7 @@ fn avg_pool2d_cpu(
         divisor_override,
     )?;
     let out = spec.allocate("avg_pool2d")?;
-    native::pooling::avg_pool2d(
+    native::nn::pooling::avg_pool2d(
         self_,
         kernel_size,
         stride,
@@ -676,7 +676,7 @@ fn avg_pool2d_meta(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let spec = native::pooling::avg_pool2d_meta(
+    let spec = native::nn::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
         stride,
@@ -761,7 +761,7 @@ fn avg_pool2d_out_cpu(
             out,
         );
     }
-    let spec = native::pooling::avg_pool2d_meta(
+    let spec = native::nn::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
         stride,
@@ -771,7 +771,7 @@ fn avg_pool2d_out_cpu(
         divisor_override,
     )?;
     let target = spec.for_out("avg_pool2d.out", out, &[self_])?;
-    native::pooling::avg_pool2d(
+    native::nn::pooling::avg_pool2d(
         self_,
         kernel_size,
         stride,
@@ -796,7 +796,7 @@ fn avg_pool2d_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("avg_pool2d.out", &[self_, out])?;
-    let spec = native::pooling::avg_pool2d_meta(
+    let spec = native::nn::pooling::avg_pool2d_meta(
         self_,
         kernel_size,
         stride,
@@ -893,7 +893,7 @@ fn avg_pool2d_backward_cpu(
             divisor_override,
         );
     }
-    let spec = native::pooling::avg_pool2d_backward_meta(
+    let spec = native::nn::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -904,7 +904,7 @@ fn avg_pool2d_backward_cpu(
         divisor_override,
     )?;
     let out = spec.allocate("avg_pool2d_backward")?;
-    native::pooling::avg_pool2d_backward(
+    native::nn::pooling::avg_pool2d_backward(
         grad_output,
         self_,
         kernel_size,
@@ -930,7 +930,7 @@ fn avg_pool2d_backward_meta(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     ensure_same_device("avg_pool2d_backward", &[grad_output, self_])?;
-    let spec = native::pooling::avg_pool2d_backward_meta(
+    let spec = native::nn::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1042,7 +1042,7 @@ fn avg_pool2d_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::avg_pool2d_backward_meta(
+    let spec = native::nn::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1053,7 +1053,7 @@ fn avg_pool2d_backward_grad_input_cpu(
         divisor_override,
     )?;
     let target = spec.for_out("avg_pool2d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    native::pooling::avg_pool2d_backward(
+    native::nn::pooling::avg_pool2d_backward(
         grad_output,
         self_,
         kernel_size,
@@ -1080,7 +1080,7 @@ fn avg_pool2d_backward_grad_input_meta(
     grad_input: &Tensor,
 ) -> Result<()> {
     ensure_same_device("avg_pool2d_backward.grad_input", &[grad_output, self_, grad_input])?;
-    let spec = native::pooling::avg_pool2d_backward_meta(
+    let spec = native::nn::pooling::avg_pool2d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1142,7 +1142,7 @@ fn adaptive_avg_pool2d_composite(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<Tensor> {
-    native::pooling::adaptive_avg_pool2d(self_, output_size)
+    native::nn::pooling::adaptive_avg_pool2d(self_, output_size)
 }
 
 fn adaptive_avg_pool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1179,14 +1179,14 @@ fn _adaptive_avg_pool2d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: 
     if self_.was_resized() {
         return _adaptive_avg_pool2d_cpu(_keys, &self_.snapshot(), output_size);
     }
-    let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let out = spec.allocate("_adaptive_avg_pool2d")?;
-    native::pooling::_adaptive_avg_pool2d(self_, output_size, &out)?;
+    native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, &out)?;
     Ok(out)
 }
 
 fn _adaptive_avg_pool2d_meta(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     spec.allocate("_adaptive_avg_pool2d")
 }
 
@@ -1229,9 +1229,9 @@ fn _adaptive_avg_pool2d_out_cpu(
     if self_.was_resized() {
         return _adaptive_avg_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out);
     }
-    let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
-    native::pooling::_adaptive_avg_pool2d(self_, output_size, target.tensor())?;
+    native::nn::pooling::_adaptive_avg_pool2d(self_, output_size, target.tensor())?;
     target.finish(out)
 }
 
@@ -1242,7 +1242,7 @@ fn _adaptive_avg_pool2d_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_adaptive_avg_pool2d.out", &[self_, out])?;
-    let spec = native::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool2d.out", out, &[self_])?;
     target.finish(out)
 }
@@ -1286,9 +1286,9 @@ fn _adaptive_avg_pool2d_backward_cpu(
     if grad_output.was_resized() || self_.was_resized() {
         return _adaptive_avg_pool2d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
     }
-    let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let out = spec.allocate("_adaptive_avg_pool2d_backward")?;
-    native::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, &out)?;
+    native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, &out)?;
     Ok(out)
 }
 
@@ -1298,7 +1298,7 @@ fn _adaptive_avg_pool2d_backward_meta(
     self_: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("_adaptive_avg_pool2d_backward", &[grad_output, self_])?;
-    let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     spec.allocate("_adaptive_avg_pool2d_backward")
 }
 
@@ -1348,9 +1348,9 @@ fn _adaptive_avg_pool2d_backward_out_cpu(
     if grad_output.was_resized() || self_.was_resized() {
         return _adaptive_avg_pool2d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
     }
-    let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
-    native::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, target.tensor())?;
+    native::nn::pooling::_adaptive_avg_pool2d_backward(grad_output, self_, target.tensor())?;
     target.finish(out)
 }
 
@@ -1361,7 +1361,7 @@ fn _adaptive_avg_pool2d_backward_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_adaptive_avg_pool2d_backward.out", &[grad_output, self_, out])?;
-    let spec = native::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool2d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool2d_backward.out", out, &[grad_output, self_])?;
     target.finish(out)
 }
@@ -1412,7 +1412,7 @@ fn max_pool3d_composite(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    native::pooling::max_pool3d(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    native::nn::pooling::max_pool3d(self_, kernel_size, stride, padding, dilation, ceil_mode)
 }
 
 fn max_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1481,7 +1481,7 @@ fn max_pool3d_with_indices_cpu(
             ceil_mode,
         );
     }
-    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -1491,7 +1491,7 @@ fn max_pool3d_with_indices_cpu(
     )?;
     let out0 = spec0.allocate("max_pool3d_with_indices")?;
     let out1 = spec1.allocate("max_pool3d_with_indices")?;
-    native::pooling::max_pool3d_with_indices(
+    native::nn::pooling::max_pool3d_with_indices(
         self_,
         kernel_size,
         stride,
@@ -1513,7 +1513,7 @@ fn max_pool3d_with_indices_meta(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -1597,7 +1597,7 @@ fn max_pool3d_with_indices_out_cpu(
             out1,
         );
     }
-    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -1607,7 +1607,7 @@ fn max_pool3d_with_indices_out_cpu(
     )?;
     let target0 = spec0.for_out("max_pool3d_with_indices.out", out0, &[self_])?;
     let target1 = spec1.for_out("max_pool3d_with_indices.out", out1, &[self_])?;
-    native::pooling::max_pool3d_with_indices(
+    native::nn::pooling::max_pool3d_with_indices(
         self_,
         kernel_size,
         stride,
@@ -1633,7 +1633,7 @@ fn max_pool3d_with_indices_out_meta(
     out1: &Tensor,
 ) -> Result<()> {
     ensure_same_device("max_pool3d_with_indices.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::pooling::max_pool3d_with_indices_meta(
+    let (spec0, spec1) = native::nn::pooling::max_pool3d_with_indices_meta(
         self_,
         kernel_size,
         stride,
@@ -1725,7 +1725,7 @@ fn max_pool3d_with_indices_backward_cpu(
             &indices.snapshot(),
         );
     }
-    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1736,7 +1736,7 @@ fn max_pool3d_with_indices_backward_cpu(
         indices,
     )?;
     let out = spec.allocate("max_pool3d_with_indices_backward")?;
-    native::pooling::max_pool3d_with_indices_backward(
+    native::nn::pooling::max_pool3d_with_indices_backward(
         grad_output,
         self_,
         kernel_size,
@@ -1762,7 +1762,7 @@ fn max_pool3d_with_indices_backward_meta(
     indices: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("max_pool3d_with_indices_backward", &[grad_output, self_, indices])?;
-    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1870,7 +1870,7 @@ fn max_pool3d_with_indices_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -1885,7 +1885,7 @@ fn max_pool3d_with_indices_backward_grad_input_cpu(
         grad_input,
         &[grad_output, self_, indices],
     )?;
-    native::pooling::max_pool3d_with_indices_backward(
+    native::nn::pooling::max_pool3d_with_indices_backward(
         grad_output,
         self_,
         kernel_size,
@@ -1915,7 +1915,7 @@ fn max_pool3d_with_indices_backward_grad_input_meta(
         "max_pool3d_with_indices_backward.grad_input",
         &[grad_output, self_, indices, grad_input],
     )?;
-    let spec = native::pooling::max_pool3d_with_indices_backward_meta(
+    let spec = native::nn::pooling::max_pool3d_with_indices_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -2005,7 +2005,7 @@ fn avg_pool3d_cpu(
             divisor_override,
         );
     }
-    let spec = native::pooling::avg_pool3d_meta(
+    let spec = native::nn::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
         stride,
@@ -2015,7 +2015,7 @@ fn avg_pool3d_cpu(
         divisor_override,
     )?;
     let out = spec.allocate("avg_pool3d")?;
-    native::pooling::avg_pool3d(
+    native::nn::pooling::avg_pool3d(
         self_,
         kernel_size,
         stride,
@@ -2038,7 +2038,7 @@ fn avg_pool3d_meta(
     count_include_pad: bool,
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
-    let spec = native::pooling::avg_pool3d_meta(
+    let spec = native::nn::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
         stride,
@@ -2123,7 +2123,7 @@ fn avg_pool3d_out_cpu(
             out,
         );
     }
-    let spec = native::pooling::avg_pool3d_meta(
+    let spec = native::nn::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
         stride,
@@ -2133,7 +2133,7 @@ fn avg_pool3d_out_cpu(
         divisor_override,
     )?;
     let target = spec.for_out("avg_pool3d.out", out, &[self_])?;
-    native::pooling::avg_pool3d(
+    native::nn::pooling::avg_pool3d(
         self_,
         kernel_size,
         stride,
@@ -2158,7 +2158,7 @@ fn avg_pool3d_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("avg_pool3d.out", &[self_, out])?;
-    let spec = native::pooling::avg_pool3d_meta(
+    let spec = native::nn::pooling::avg_pool3d_meta(
         self_,
         kernel_size,
         stride,
@@ -2255,7 +2255,7 @@ fn avg_pool3d_backward_cpu(
             divisor_override,
         );
     }
-    let spec = native::pooling::avg_pool3d_backward_meta(
+    let spec = native::nn::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -2266,7 +2266,7 @@ fn avg_pool3d_backward_cpu(
         divisor_override,
     )?;
     let out = spec.allocate("avg_pool3d_backward")?;
-    native::pooling::avg_pool3d_backward(
+    native::nn::pooling::avg_pool3d_backward(
         grad_output,
         self_,
         kernel_size,
@@ -2292,7 +2292,7 @@ fn avg_pool3d_backward_meta(
     divisor_override: Option<i64>,
 ) -> Result<Tensor> {
     ensure_same_device("avg_pool3d_backward", &[grad_output, self_])?;
-    let spec = native::pooling::avg_pool3d_backward_meta(
+    let spec = native::nn::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -2404,7 +2404,7 @@ fn avg_pool3d_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::avg_pool3d_backward_meta(
+    let spec = native::nn::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -2415,7 +2415,7 @@ fn avg_pool3d_backward_grad_input_cpu(
         divisor_override,
     )?;
     let target = spec.for_out("avg_pool3d_backward.grad_input", grad_input, &[grad_output, self_])?;
-    native::pooling::avg_pool3d_backward(
+    native::nn::pooling::avg_pool3d_backward(
         grad_output,
         self_,
         kernel_size,
@@ -2442,7 +2442,7 @@ fn avg_pool3d_backward_grad_input_meta(
     grad_input: &Tensor,
 ) -> Result<()> {
     ensure_same_device("avg_pool3d_backward.grad_input", &[grad_output, self_, grad_input])?;
-    let spec = native::pooling::avg_pool3d_backward_meta(
+    let spec = native::nn::pooling::avg_pool3d_backward_meta(
         grad_output,
         self_,
         kernel_size,
@@ -2504,7 +2504,7 @@ fn adaptive_avg_pool3d_composite(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<Tensor> {
-    native::pooling::adaptive_avg_pool3d(self_, output_size)
+    native::nn::pooling::adaptive_avg_pool3d(self_, output_size)
 }
 
 fn adaptive_avg_pool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2545,7 +2545,7 @@ fn adaptive_avg_pool3d_out_composite(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::pooling::adaptive_avg_pool3d(self_, output_size)?;
+    let result = native::nn::pooling::adaptive_avg_pool3d(self_, output_size)?;
     copy_to_out(&result, out)
 }
 
@@ -2584,14 +2584,14 @@ fn _adaptive_avg_pool3d_cpu(_keys: DispatchKeySet, self_: &Tensor, output_size: 
     if self_.was_resized() {
         return _adaptive_avg_pool3d_cpu(_keys, &self_.snapshot(), output_size);
     }
-    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let out = spec.allocate("_adaptive_avg_pool3d")?;
-    native::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
+    native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, &out)?;
     Ok(out)
 }
 
 fn _adaptive_avg_pool3d_meta(_keys: DispatchKeySet, self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
-    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     spec.allocate("_adaptive_avg_pool3d")
 }
 
@@ -2634,9 +2634,9 @@ fn _adaptive_avg_pool3d_out_cpu(
     if self_.was_resized() {
         return _adaptive_avg_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out);
     }
-    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
-    native::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
+    native::nn::pooling::_adaptive_avg_pool3d(self_, output_size, target.tensor())?;
     target.finish(out)
 }
 
@@ -2647,7 +2647,7 @@ fn _adaptive_avg_pool3d_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_adaptive_avg_pool3d.out", &[self_, out])?;
-    let spec = native::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_meta(self_, output_size)?;
     let target = spec.for_out("_adaptive_avg_pool3d.out", out, &[self_])?;
     target.finish(out)
 }
@@ -2691,9 +2691,9 @@ fn _adaptive_avg_pool3d_backward_cpu(
     if grad_output.was_resized() || self_.was_resized() {
         return _adaptive_avg_pool3d_backward_cpu(_keys, &grad_output.snapshot(), &self_.snapshot());
     }
-    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let out = spec.allocate("_adaptive_avg_pool3d_backward")?;
-    native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
+    native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, &out)?;
     Ok(out)
 }
 
@@ -2703,7 +2703,7 @@ fn _adaptive_avg_pool3d_backward_meta(
     self_: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("_adaptive_avg_pool3d_backward", &[grad_output, self_])?;
-    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     spec.allocate("_adaptive_avg_pool3d_backward")
 }
 
@@ -2753,9 +2753,9 @@ fn _adaptive_avg_pool3d_backward_out_cpu(
     if grad_output.was_resized() || self_.was_resized() {
         return _adaptive_avg_pool3d_backward_out_cpu(_keys, &grad_output.snapshot(), &self_.snapshot(), out);
     }
-    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
-    native::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
+    native::nn::pooling::_adaptive_avg_pool3d_backward(grad_output, self_, target.tensor())?;
     target.finish(out)
 }
 
@@ -2766,7 +2766,7 @@ fn _adaptive_avg_pool3d_backward_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_adaptive_avg_pool3d_backward.out", &[grad_output, self_, out])?;
-    let spec = native::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
+    let spec = native::nn::pooling::_adaptive_avg_pool3d_backward_meta(grad_output, self_)?;
     let target = spec.for_out("_adaptive_avg_pool3d_backward.out", out, &[grad_output, self_])?;
     target.finish(out)
 }
@@ -2810,10 +2810,10 @@ fn adaptive_max_pool2d_cpu(
     if self_.was_resized() {
         return adaptive_max_pool2d_cpu(_keys, &self_.snapshot(), output_size);
     }
-    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let out0 = spec0.allocate("adaptive_max_pool2d")?;
     let out1 = spec1.allocate("adaptive_max_pool2d")?;
-    native::pooling::adaptive_max_pool2d(self_, output_size, &out0, &out1)?;
+    native::nn::pooling::adaptive_max_pool2d(self_, output_size, &out0, &out1)?;
     Ok((out0, out1))
 }
 
@@ -2822,7 +2822,7 @@ fn adaptive_max_pool2d_meta(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     Ok((spec0.allocate("adaptive_max_pool2d")?, spec1.allocate("adaptive_max_pool2d")?))
 }
 
@@ -2871,10 +2871,10 @@ fn adaptive_max_pool2d_out_cpu(
     if self_.was_resized() {
         return adaptive_max_pool2d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
     }
-    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
-    native::pooling::adaptive_max_pool2d(self_, output_size, target0.tensor(), target1.tensor())?;
+    native::nn::pooling::adaptive_max_pool2d(self_, output_size, target0.tensor(), target1.tensor())?;
     target0.finish(out0)?;
     target1.finish(out1)
 }
@@ -2887,7 +2887,7 @@ fn adaptive_max_pool2d_out_meta(
     out1: &Tensor,
 ) -> Result<()> {
     ensure_same_device("adaptive_max_pool2d.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool2d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool2d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool2d.out", out1, &[self_])?;
     target0.finish(out0)?;
@@ -2944,9 +2944,9 @@ fn adaptive_max_pool2d_backward_cpu(
             &indices.snapshot(),
         );
     }
-    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let out = spec.allocate("adaptive_max_pool2d_backward")?;
-    native::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
+    native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, &out)?;
     Ok(out)
 }
 
@@ -2957,7 +2957,7 @@ fn adaptive_max_pool2d_backward_meta(
     indices: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("adaptive_max_pool2d_backward", &[grad_output, self_, indices])?;
-    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     spec.allocate("adaptive_max_pool2d_backward")
 }
 
@@ -3022,10 +3022,10 @@ fn adaptive_max_pool2d_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    native::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, target.tensor())?;
+    native::nn::pooling::adaptive_max_pool2d_backward(grad_output, self_, indices, target.tensor())?;
     target.finish(grad_input)
 }
 
@@ -3040,7 +3040,7 @@ fn adaptive_max_pool2d_backward_grad_input_meta(
         "adaptive_max_pool2d_backward.grad_input",
         &[grad_output, self_, indices, grad_input],
     )?;
-    let spec = native::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool2d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool2d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
     target.finish(grad_input)
@@ -3090,10 +3090,10 @@ fn adaptive_max_pool3d_cpu(
     if self_.was_resized() {
         return adaptive_max_pool3d_cpu(_keys, &self_.snapshot(), output_size);
     }
-    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let out0 = spec0.allocate("adaptive_max_pool3d")?;
     let out1 = spec1.allocate("adaptive_max_pool3d")?;
-    native::pooling::adaptive_max_pool3d(self_, output_size, &out0, &out1)?;
+    native::nn::pooling::adaptive_max_pool3d(self_, output_size, &out0, &out1)?;
     Ok((out0, out1))
 }
 
@@ -3102,7 +3102,7 @@ fn adaptive_max_pool3d_meta(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     Ok((spec0.allocate("adaptive_max_pool3d")?, spec1.allocate("adaptive_max_pool3d")?))
 }
 
@@ -3151,10 +3151,10 @@ fn adaptive_max_pool3d_out_cpu(
     if self_.was_resized() {
         return adaptive_max_pool3d_out_cpu(_keys, &self_.snapshot(), output_size, out0, out1);
     }
-    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
-    native::pooling::adaptive_max_pool3d(self_, output_size, target0.tensor(), target1.tensor())?;
+    native::nn::pooling::adaptive_max_pool3d(self_, output_size, target0.tensor(), target1.tensor())?;
     target0.finish(out0)?;
     target1.finish(out1)
 }
@@ -3167,7 +3167,7 @@ fn adaptive_max_pool3d_out_meta(
     out1: &Tensor,
 ) -> Result<()> {
     ensure_same_device("adaptive_max_pool3d.out", &[self_, out0, out1])?;
-    let (spec0, spec1) = native::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
+    let (spec0, spec1) = native::nn::pooling::adaptive_max_pool3d_meta(self_, output_size)?;
     let target0 = spec0.for_out("adaptive_max_pool3d.out", out0, &[self_])?;
     let target1 = spec1.for_out("adaptive_max_pool3d.out", out1, &[self_])?;
     target0.finish(out0)?;
@@ -3224,9 +3224,9 @@ fn adaptive_max_pool3d_backward_cpu(
             &indices.snapshot(),
         );
     }
-    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let out = spec.allocate("adaptive_max_pool3d_backward")?;
-    native::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
+    native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, &out)?;
     Ok(out)
 }
 
@@ -3237,7 +3237,7 @@ fn adaptive_max_pool3d_backward_meta(
     indices: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device("adaptive_max_pool3d_backward", &[grad_output, self_, indices])?;
-    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     spec.allocate("adaptive_max_pool3d_backward")
 }
 
@@ -3302,10 +3302,10 @@ fn adaptive_max_pool3d_backward_grad_input_cpu(
             grad_input,
         );
     }
-    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
-    native::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, target.tensor())?;
+    native::nn::pooling::adaptive_max_pool3d_backward(grad_output, self_, indices, target.tensor())?;
     target.finish(grad_input)
 }
 
@@ -3320,7 +3320,7 @@ fn adaptive_max_pool3d_backward_grad_input_meta(
         "adaptive_max_pool3d_backward.grad_input",
         &[grad_output, self_, indices, grad_input],
     )?;
-    let spec = native::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
+    let spec = native::nn::pooling::adaptive_max_pool3d_backward_meta(grad_output, self_, indices)?;
     let target =
         spec.for_out("adaptive_max_pool3d_backward.grad_input", grad_input, &[grad_output, self_, indices])?;
     target.finish(grad_input)
@@ -3367,7 +3367,7 @@ fn max_unpool2d_composite(
     indices: &Tensor,
     output_size: &[i64],
 ) -> Result<Tensor> {
-    native::pooling::max_unpool2d(self_, indices, output_size)
+    native::nn::pooling::max_unpool2d(self_, indices, output_size)
 }
 
 fn max_unpool2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3406,7 +3406,7 @@ fn max_unpool2d_out_composite(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::pooling::max_unpool2d(self_, indices, output_size)?;
+    let result = native::nn::pooling::max_unpool2d(self_, indices, output_size)?;
     copy_to_out(&result, out)
 }
 
@@ -3454,7 +3454,7 @@ fn max_unpool3d_composite(
     stride: &[i64],
     padding: &[i64],
 ) -> Result<Tensor> {
-    native::pooling::max_unpool3d(self_, indices, output_size, stride, padding)
+    native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding)
 }
 
 fn max_unpool3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -3510,7 +3510,7 @@ fn max_unpool3d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::pooling::max_unpool3d(self_, indices, output_size, stride, padding)?;
+    let result = native::nn::pooling::max_unpool3d(self_, indices, output_size, stride, padding)?;
     copy_to_out(&result, out)
 }
 

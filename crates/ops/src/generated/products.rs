@@ -34,7 +34,7 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 }
 
 fn kron_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    native::products::kron(self_, other)
+    native::linalg::products::kron(self_, other)
 }
 
 fn kron_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -67,7 +67,7 @@ pub fn kron_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn kron_out_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::products::kron(self_, other)?;
+    let result = native::linalg::products::kron(self_, other)?;
     convert_to_out(&result, out)
 }
 
@@ -101,7 +101,7 @@ pub fn trace(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn trace_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::products::trace(self_)
+    native::linalg::products::trace(self_)
 }
 
 fn trace_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -134,7 +134,7 @@ pub fn trace_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn trace_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::products::trace(self_)?;
+    let result = native::linalg::products::trace(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -168,7 +168,7 @@ pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn block_diag_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::products::block_diag(tensors)
+    native::linalg::products::block_diag(tensors)
 }
 
 fn block_diag_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -201,7 +201,7 @@ pub fn block_diag_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 }
 
 fn block_diag_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::products::block_diag(tensors)?;
+    let result = native::linalg::products::block_diag(tensors)?;
     copy_to_out(&result, out)
 }
 
@@ -235,7 +235,7 @@ pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn cartesian_prod_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::products::cartesian_prod(tensors)
+    native::linalg::products::cartesian_prod(tensors)
 }
 
 fn cartesian_prod_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -273,7 +273,7 @@ fn combinations_composite(
     r: i64,
     with_replacement: bool,
 ) -> Result<Tensor> {
-    native::products::combinations(self_, r, with_replacement)
+    native::linalg::products::combinations(self_, r, with_replacement)
 }
 
 fn combinations_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -306,7 +306,7 @@ pub fn linalg_cross(self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> 
 }
 
 fn linalg_cross_composite(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, dim: i64) -> Result<Tensor> {
-    native::products::linalg_cross(self_, other, dim)
+    native::linalg::products::linalg_cross(self_, other, dim)
 }
 
 fn linalg_cross_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -345,7 +345,7 @@ fn linalg_cross_out_composite(
     dim: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::products::linalg_cross(self_, other, dim)?;
+    let result = native::linalg::products::linalg_cross(self_, other, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -385,7 +385,7 @@ fn cross_composite(
     other: &Tensor,
     dim: Option<i64>,
 ) -> Result<Tensor> {
-    native::products::cross(self_, other, dim)
+    native::linalg::products::cross(self_, other, dim)
 }
 
 fn cross_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -424,7 +424,7 @@ fn cross_out_composite(
     dim: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::products::cross(self_, other, dim)?;
+    let result = native::linalg::products::cross(self_, other, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -459,7 +459,7 @@ pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn linalg_vecdot_composite(_keys: DispatchKeySet, x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
-    native::products::linalg_vecdot(x, y, dim)
+    native::linalg::products::linalg_vecdot(x, y, dim)
 }
 
 fn linalg_vecdot_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -498,7 +498,7 @@ fn linalg_vecdot_out_composite(
     dim: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::products::linalg_vecdot(x, y, dim)?;
+    let result = native::linalg::products::linalg_vecdot(x, y, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -536,7 +536,7 @@ pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 fn linalg_matrix_power_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<Tensor> {
-    native::products::linalg_matrix_power(self_, n)
+    native::linalg::products::linalg_matrix_power(self_, n)
 }
 
 fn linalg_matrix_power_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -577,7 +577,7 @@ fn linalg_matrix_power_out_composite(
     n: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::products::linalg_matrix_power(self_, n)?;
+    let result = native::linalg::products::linalg_matrix_power(self_, n)?;
     copy_to_out(&result, out)
 }
 
@@ -612,7 +612,7 @@ pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
 }
 
 fn matrix_power_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64) -> Result<Tensor> {
-    native::products::matrix_power(self_, n)
+    native::linalg::products::matrix_power(self_, n)
 }
 
 fn matrix_power_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -645,7 +645,7 @@ pub fn matrix_power_out(self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
 }
 
 fn matrix_power_out_composite(_keys: DispatchKeySet, self_: &Tensor, n: i64, out: &Tensor) -> Result<()> {
-    let result = native::products::matrix_power(self_, n)?;
+    let result = native::linalg::products::matrix_power(self_, n)?;
     copy_to_out(&result, out)
 }
 
@@ -679,7 +679,7 @@ pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
 }
 
 fn linalg_multi_dot_composite(_keys: DispatchKeySet, tensors: &[Tensor]) -> Result<Tensor> {
-    native::products::linalg_multi_dot(tensors)
+    native::linalg::products::linalg_multi_dot(tensors)
 }
 
 fn linalg_multi_dot_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -715,7 +715,7 @@ pub fn linalg_multi_dot_out(tensors: &[Tensor], out: &Tensor) -> Result<()> {
 }
 
 fn linalg_multi_dot_out_composite(_keys: DispatchKeySet, tensors: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::products::linalg_multi_dot(tensors)?;
+    let result = native::linalg::products::linalg_multi_dot(tensors)?;
     copy_to_out(&result, out)
 }
 
@@ -749,7 +749,7 @@ pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
 }
 
 fn chain_matmul_composite(_keys: DispatchKeySet, matrices: &[Tensor]) -> Result<Tensor> {
-    native::products::chain_matmul(matrices)
+    native::linalg::products::chain_matmul(matrices)
 }
 
 fn chain_matmul_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -782,7 +782,7 @@ pub fn chain_matmul_out(matrices: &[Tensor], out: &Tensor) -> Result<()> {
 }
 
 fn chain_matmul_out_composite(_keys: DispatchKeySet, matrices: &[Tensor], out: &Tensor) -> Result<()> {
-    let result = native::products::chain_matmul(matrices)?;
+    let result = native::linalg::products::chain_matmul(matrices)?;
     copy_to_out(&result, out)
 }
 
@@ -816,7 +816,7 @@ pub fn vander(x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
 }
 
 fn vander_composite(_keys: DispatchKeySet, x: &Tensor, N: Option<i64>, increasing: bool) -> Result<Tensor> {
-    native::products::vander(x, N, increasing)
+    native::linalg::products::vander(x, N, increasing)
 }
 
 fn vander_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -849,7 +849,7 @@ pub fn linalg_vander(x: &Tensor, N: Option<i64>) -> Result<Tensor> {
 }
 
 fn linalg_vander_composite(_keys: DispatchKeySet, x: &Tensor, N: Option<i64>) -> Result<Tensor> {
-    native::products::linalg_vander(x, N)
+    native::linalg::products::linalg_vander(x, N)
 }
 
 fn linalg_vander_boxed(given: &[Value]) -> Result<Vec<Value>> {

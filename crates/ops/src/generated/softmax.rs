@@ -40,7 +40,7 @@ fn softmax_int_composite(
     dim: i64,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::softmax::softmax(self_, dim, dtype)
+    native::reduce::softmax::softmax(self_, dim, dtype)
 }
 
 fn softmax_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -80,7 +80,7 @@ fn softmax_int_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::softmax::softmax(self_, dim, dtype)?;
+    let result = native::reduce::softmax::softmax(self_, dim, dtype)?;
     copy_to_out(&result, out)
 }
 
@@ -124,14 +124,14 @@ fn _softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: 
     if self_.was_resized() {
         return _softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
     }
-    let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let out = spec.allocate("_softmax")?;
-    native::softmax::softmax_kernel(self_, dim, half_to_float, &out)?;
+    native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, &out)?;
     Ok(out)
 }
 
 fn _softmax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     spec.allocate("_softmax")
 }
 
@@ -175,9 +175,9 @@ fn _softmax_out_cpu(
     if self_.was_resized() {
         return _softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
     }
-    let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_softmax.out", out, &[self_])?;
-    native::softmax::softmax_kernel(self_, dim, half_to_float, target.tensor())?;
+    native::reduce::softmax::softmax_kernel(self_, dim, half_to_float, target.tensor())?;
     target.finish(out)
 }
 
@@ -189,7 +189,7 @@ fn _softmax_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_softmax.out", &[self_, out])?;
-    let spec = native::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_softmax.out", out, &[self_])?;
     target.finish(out)
 }
@@ -246,9 +246,9 @@ fn _softmax_backward_data_cpu(
             input_dtype,
         );
     }
-    let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let out = spec.allocate("_softmax_backward_data")?;
-    native::softmax::softmax_backward(grad_output, output, dim, input_dtype, &out)?;
+    native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, &out)?;
     Ok(out)
 }
 
@@ -260,7 +260,7 @@ fn _softmax_backward_data_meta(
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
     ensure_same_device("_softmax_backward_data", &[grad_output, output])?;
-    let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     spec.allocate("_softmax_backward_data")
 }
 
@@ -326,9 +326,9 @@ fn _softmax_backward_data_out_cpu(
             out,
         );
     }
-    let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
-    native::softmax::softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
+    native::reduce::softmax::softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
     target.finish(out)
 }
 
@@ -341,7 +341,7 @@ fn _softmax_backward_data_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_softmax_backward_data.out", &[grad_output, output, out])?;
-    let spec = native::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_softmax_backward_data.out", out, &[grad_output, output])?;
     target.finish(out)
 }
@@ -388,7 +388,7 @@ fn log_softmax_int_composite(
     dim: i64,
     dtype: Option<ScalarType>,
 ) -> Result<Tensor> {
-    native::softmax::log_softmax(self_, dim, dtype)
+    native::reduce::softmax::log_softmax(self_, dim, dtype)
 }
 
 fn log_softmax_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -431,7 +431,7 @@ fn log_softmax_int_out_composite(
     dtype: Option<ScalarType>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::softmax::log_softmax(self_, dim, dtype)?;
+    let result = native::reduce::softmax::log_softmax(self_, dim, dtype)?;
     copy_to_out(&result, out)
 }
 
@@ -475,14 +475,14 @@ fn _log_softmax_cpu(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_flo
     if self_.was_resized() {
         return _log_softmax_cpu(_keys, &self_.snapshot(), dim, half_to_float);
     }
-    let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let out = spec.allocate("_log_softmax")?;
-    native::softmax::log_softmax_kernel(self_, dim, half_to_float, &out)?;
+    native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, &out)?;
     Ok(out)
 }
 
 fn _log_softmax_meta(_keys: DispatchKeySet, self_: &Tensor, dim: i64, half_to_float: bool) -> Result<Tensor> {
-    let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     spec.allocate("_log_softmax")
 }
 
@@ -526,9 +526,9 @@ fn _log_softmax_out_cpu(
     if self_.was_resized() {
         return _log_softmax_out_cpu(_keys, &self_.snapshot(), dim, half_to_float, out);
     }
-    let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_log_softmax.out", out, &[self_])?;
-    native::softmax::log_softmax_kernel(self_, dim, half_to_float, target.tensor())?;
+    native::reduce::softmax::log_softmax_kernel(self_, dim, half_to_float, target.tensor())?;
     target.finish(out)
 }
 
@@ -540,7 +540,7 @@ fn _log_softmax_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_log_softmax.out", &[self_, out])?;
-    let spec = native::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
+    let spec = native::reduce::softmax::log_softmax_kernel_meta(self_, dim, half_to_float)?;
     let target = spec.for_out("_log_softmax.out", out, &[self_])?;
     target.finish(out)
 }
@@ -597,9 +597,9 @@ fn _log_softmax_backward_data_cpu(
             input_dtype,
         );
     }
-    let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let out = spec.allocate("_log_softmax_backward_data")?;
-    native::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, &out)?;
+    native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, &out)?;
     Ok(out)
 }
 
@@ -611,7 +611,7 @@ fn _log_softmax_backward_data_meta(
     input_dtype: ScalarType,
 ) -> Result<Tensor> {
     ensure_same_device("_log_softmax_backward_data", &[grad_output, output])?;
-    let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     spec.allocate("_log_softmax_backward_data")
 }
 
@@ -677,9 +677,9 @@ fn _log_softmax_backward_data_out_cpu(
             out,
         );
     }
-    let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
-    native::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
+    native::reduce::softmax::log_softmax_backward(grad_output, output, dim, input_dtype, target.tensor())?;
     target.finish(out)
 }
 
@@ -692,7 +692,7 @@ fn _log_softmax_backward_data_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     ensure_same_device("_log_softmax_backward_data.out", &[grad_output, output, out])?;
-    let spec = native::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
+    let spec = native::reduce::softmax::log_softmax_backward_meta(grad_output, output, dim, input_dtype)?;
     let target = spec.for_out("_log_softmax_backward_data.out", out, &[grad_output, output])?;
     target.finish(out)
 }

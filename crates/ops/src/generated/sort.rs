@@ -44,7 +44,7 @@ fn sort_kernel(
     if self_.was_resized() {
         return sort_kernel(_keys, &self_.snapshot(), dim, descending);
     }
-    native::sort::sort_default(self_, dim, descending)
+    native::index::sort::sort_default(self_, dim, descending)
 }
 
 fn sort_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -94,7 +94,7 @@ fn sort_values_kernel(
     if self_.was_resized() {
         return sort_values_kernel(_keys, &self_.snapshot(), dim, descending, values, indices);
     }
-    let (result0, result1) = native::sort::sort_default(self_, dim, descending)?;
+    let (result0, result1) = native::index::sort::sort_default(self_, dim, descending)?;
     copy_all_to_out(&[(&result0, values), (&result1, indices)])
 }
 
@@ -150,10 +150,10 @@ fn sort_stable_cpu(
     if self_.was_resized() {
         return sort_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending);
     }
-    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
     let out0 = spec0.allocate("sort.stable")?;
     let out1 = spec1.allocate("sort.stable")?;
-    native::sort::sort(self_, stable, dim, descending, &out0, &out1)?;
+    native::index::sort::sort(self_, stable, dim, descending, &out0, &out1)?;
     Ok((out0, out1))
 }
 
@@ -164,7 +164,7 @@ fn sort_stable_meta(
     dim: i64,
     descending: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
     Ok((spec0.allocate("sort.stable")?, spec1.allocate("sort.stable")?))
 }
 
@@ -219,10 +219,10 @@ fn sort_values_stable_cpu(
     if self_.was_resized() {
         return sort_values_stable_cpu(_keys, &self_.snapshot(), stable, dim, descending, values, indices);
     }
-    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
     let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
     let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
-    native::sort::sort(self_, stable, dim, descending, target0.tensor(), target1.tensor())?;
+    native::index::sort::sort(self_, stable, dim, descending, target0.tensor(), target1.tensor())?;
     target0.finish(values)?;
     target1.finish(indices)
 }
@@ -237,7 +237,7 @@ fn sort_values_stable_meta(
     indices: &Tensor,
 ) -> Result<()> {
     ensure_same_device("sort.values_stable", &[self_, values, indices])?;
-    let (spec0, spec1) = native::sort::sort_meta(self_, stable, dim, descending)?;
+    let (spec0, spec1) = native::index::sort::sort_meta(self_, stable, dim, descending)?;
     let target0 = spec0.for_out("sort.values_stable", values, &[self_])?;
     let target1 = spec1.for_out("sort.values_stable", indices, &[self_])?;
     target0.finish(values)?;
@@ -282,7 +282,7 @@ pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
 }
 
 fn argsort_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
-    native::sort::argsort(self_, dim, descending)
+    native::index::sort::argsort(self_, dim, descending)
 }
 
 fn argsort_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -321,7 +321,7 @@ fn argsort_stable_composite(
     dim: i64,
     descending: bool,
 ) -> Result<Tensor> {
-    native::sort::argsort_stable(self_, stable, dim, descending)
+    native::index::sort::argsort_stable(self_, stable, dim, descending)
 }
 
 fn argsort_stable_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -371,7 +371,7 @@ fn argsort_stable_out_composite(
     descending: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::sort::argsort_stable(self_, stable, dim, descending)?;
+    let result = native::index::sort::argsort_stable(self_, stable, dim, descending)?;
     copy_to_out(&result, out)
 }
 
@@ -412,7 +412,7 @@ pub fn msort(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn msort_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::sort::msort(self_)
+    native::index::sort::msort(self_)
 }
 
 fn msort_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -445,7 +445,7 @@ pub fn msort_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn msort_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::sort::msort(self_)?;
+    let result = native::index::sort::msort(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -490,10 +490,10 @@ fn topk_cpu(
     if self_.was_resized() {
         return topk_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted);
     }
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let out0 = spec0.allocate("topk")?;
     let out1 = spec1.allocate("topk")?;
-    native::sort::topk(self_, k, dim, largest, sorted, &out0, &out1)?;
+    native::index::sort::topk(self_, k, dim, largest, sorted, &out0, &out1)?;
     Ok((out0, out1))
 }
 
@@ -505,7 +505,7 @@ fn topk_meta(
     largest: bool,
     sorted: bool,
 ) -> Result<(Tensor, Tensor)> {
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
     Ok((spec0.allocate("topk")?, spec1.allocate("topk")?))
 }
 
@@ -561,10 +561,10 @@ fn topk_values_cpu(
     if self_.was_resized() {
         return topk_values_cpu(_keys, &self_.snapshot(), k, dim, largest, sorted, values, indices);
     }
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let target0 = spec0.for_out("topk.values", values, &[self_])?;
     let target1 = spec1.for_out("topk.values", indices, &[self_])?;
-    native::sort::topk(self_, k, dim, largest, sorted, target0.tensor(), target1.tensor())?;
+    native::index::sort::topk(self_, k, dim, largest, sorted, target0.tensor(), target1.tensor())?;
     target0.finish(values)?;
     target1.finish(indices)
 }
@@ -580,7 +580,7 @@ fn topk_values_meta(
     indices: &Tensor,
 ) -> Result<()> {
     ensure_same_device("topk.values", &[self_, values, indices])?;
-    let (spec0, spec1) = native::sort::topk_meta(self_, k, dim, largest, sorted)?;
+    let (spec0, spec1) = native::index::sort::topk_meta(self_, k, dim, largest, sorted)?;
     let target0 = spec0.for_out("topk.values", values, &[self_])?;
     let target1 = spec1.for_out("topk.values", indices, &[self_])?;
     target0.finish(values)?;

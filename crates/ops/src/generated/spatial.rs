@@ -34,7 +34,7 @@ pub fn pixel_shuffle(self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
 }
 
 fn pixel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, upscale_factor: i64) -> Result<Tensor> {
-    native::spatial::pixel_shuffle(self_, upscale_factor)
+    native::nn::spatial::pixel_shuffle(self_, upscale_factor)
 }
 
 fn pixel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -72,7 +72,7 @@ fn pixel_shuffle_out_composite(
     upscale_factor: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::pixel_shuffle(self_, upscale_factor)?;
+    let result = native::nn::spatial::pixel_shuffle(self_, upscale_factor)?;
     copy_to_out(&result, out)
 }
 
@@ -106,7 +106,7 @@ pub fn pixel_unshuffle(self_: &Tensor, downscale_factor: i64) -> Result<Tensor> 
 }
 
 fn pixel_unshuffle_composite(_keys: DispatchKeySet, self_: &Tensor, downscale_factor: i64) -> Result<Tensor> {
-    native::spatial::pixel_unshuffle(self_, downscale_factor)
+    native::nn::spatial::pixel_unshuffle(self_, downscale_factor)
 }
 
 fn pixel_unshuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -147,7 +147,7 @@ fn pixel_unshuffle_out_composite(
     downscale_factor: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::pixel_unshuffle(self_, downscale_factor)?;
+    let result = native::nn::spatial::pixel_unshuffle(self_, downscale_factor)?;
     copy_to_out(&result, out)
 }
 
@@ -182,7 +182,7 @@ pub fn channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
 }
 
 fn channel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, groups: i64) -> Result<Tensor> {
-    native::spatial::channel_shuffle(self_, groups)
+    native::nn::spatial::channel_shuffle(self_, groups)
 }
 
 fn channel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -223,7 +223,7 @@ fn channel_shuffle_out_composite(
     groups: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::channel_shuffle(self_, groups)?;
+    let result = native::nn::spatial::channel_shuffle(self_, groups)?;
     copy_to_out(&result, out)
 }
 
@@ -261,7 +261,7 @@ pub fn native_channel_shuffle(self_: &Tensor, groups: i64) -> Result<Tensor> {
 }
 
 fn native_channel_shuffle_composite(_keys: DispatchKeySet, self_: &Tensor, groups: i64) -> Result<Tensor> {
-    native::spatial::channel_shuffle(self_, groups)
+    native::nn::spatial::channel_shuffle(self_, groups)
 }
 
 fn native_channel_shuffle_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -307,7 +307,7 @@ fn im2col_composite(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    native::spatial::im2col(self_, kernel_size, dilation, padding, stride)
+    native::nn::spatial::im2col(self_, kernel_size, dilation, padding, stride)
 }
 
 fn im2col_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -356,7 +356,7 @@ fn im2col_out_composite(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::im2col(self_, kernel_size, dilation, padding, stride)?;
+    let result = native::nn::spatial::im2col(self_, kernel_size, dilation, padding, stride)?;
     copy_to_out(&result, out)
 }
 
@@ -413,7 +413,7 @@ fn col2im_composite(
     padding: &[i64],
     stride: &[i64],
 ) -> Result<Tensor> {
-    native::spatial::col2im(self_, output_size, kernel_size, dilation, padding, stride)
+    native::nn::spatial::col2im(self_, output_size, kernel_size, dilation, padding, stride)
 }
 
 fn col2im_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -472,7 +472,7 @@ fn col2im_out_composite(
     stride: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::col2im(self_, output_size, kernel_size, dilation, padding, stride)?;
+    let result = native::nn::spatial::col2im(self_, output_size, kernel_size, dilation, padding, stride)?;
     copy_to_out(&result, out)
 }
 
@@ -515,7 +515,7 @@ pub fn reflection_pad1d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn reflection_pad1d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::reflection_pad1d(self_, padding)
+    native::nn::spatial::reflection_pad1d(self_, padding)
 }
 
 fn reflection_pad1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -556,7 +556,7 @@ fn reflection_pad1d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::reflection_pad1d(self_, padding)?;
+    let result = native::nn::spatial::reflection_pad1d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -591,7 +591,7 @@ pub fn reflection_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn reflection_pad2d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::reflection_pad2d(self_, padding)
+    native::nn::spatial::reflection_pad2d(self_, padding)
 }
 
 fn reflection_pad2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -632,7 +632,7 @@ fn reflection_pad2d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::reflection_pad2d(self_, padding)?;
+    let result = native::nn::spatial::reflection_pad2d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -667,7 +667,7 @@ pub fn reflection_pad3d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn reflection_pad3d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::reflection_pad3d(self_, padding)
+    native::nn::spatial::reflection_pad3d(self_, padding)
 }
 
 fn reflection_pad3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -708,7 +708,7 @@ fn reflection_pad3d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::reflection_pad3d(self_, padding)?;
+    let result = native::nn::spatial::reflection_pad3d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -746,7 +746,7 @@ pub fn replication_pad1d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn replication_pad1d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::replication_pad1d(self_, padding)
+    native::nn::spatial::replication_pad1d(self_, padding)
 }
 
 fn replication_pad1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -787,7 +787,7 @@ fn replication_pad1d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::replication_pad1d(self_, padding)?;
+    let result = native::nn::spatial::replication_pad1d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -825,7 +825,7 @@ pub fn replication_pad2d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn replication_pad2d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::replication_pad2d(self_, padding)
+    native::nn::spatial::replication_pad2d(self_, padding)
 }
 
 fn replication_pad2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -866,7 +866,7 @@ fn replication_pad2d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::replication_pad2d(self_, padding)?;
+    let result = native::nn::spatial::replication_pad2d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -904,7 +904,7 @@ pub fn replication_pad3d(self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
 }
 
 fn replication_pad3d_composite(_keys: DispatchKeySet, self_: &Tensor, padding: &[i64]) -> Result<Tensor> {
-    native::spatial::replication_pad3d(self_, padding)
+    native::nn::spatial::replication_pad3d(self_, padding)
 }
 
 fn replication_pad3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -945,7 +945,7 @@ fn replication_pad3d_out_composite(
     padding: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::replication_pad3d(self_, padding)?;
+    let result = native::nn::spatial::replication_pad3d(self_, padding)?;
     copy_to_out(&result, out)
 }
 
@@ -999,7 +999,7 @@ fn max_pool1d_with_indices_composite(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<(Tensor, Tensor)> {
-    native::spatial::max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    native::nn::spatial::max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
 }
 
 fn max_pool1d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1055,7 +1055,7 @@ fn max_pool1d_composite(
     dilation: &[i64],
     ceil_mode: bool,
 ) -> Result<Tensor> {
-    native::spatial::max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)
+    native::nn::spatial::max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)
 }
 
 fn max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1111,7 +1111,7 @@ fn avg_pool1d_composite(
     ceil_mode: bool,
     count_include_pad: bool,
 ) -> Result<Tensor> {
-    native::spatial::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    native::nn::spatial::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
 }
 
 fn avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1171,7 +1171,7 @@ fn avg_pool1d_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result =
-        native::spatial::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)?;
+        native::nn::spatial::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)?;
     copy_to_out(&result, out)
 }
 
@@ -1221,7 +1221,7 @@ fn adaptive_avg_pool1d_composite(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<Tensor> {
-    native::spatial::adaptive_avg_pool1d(self_, output_size)
+    native::nn::spatial::adaptive_avg_pool1d(self_, output_size)
 }
 
 fn adaptive_avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1262,7 +1262,7 @@ fn adaptive_avg_pool1d_out_composite(
     output_size: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::spatial::adaptive_avg_pool1d(self_, output_size)?;
+    let result = native::nn::spatial::adaptive_avg_pool1d(self_, output_size)?;
     copy_to_out(&result, out)
 }
 
@@ -1304,7 +1304,7 @@ fn adaptive_max_pool1d_composite(
     self_: &Tensor,
     output_size: &[i64],
 ) -> Result<(Tensor, Tensor)> {
-    native::spatial::adaptive_max_pool1d(self_, output_size)
+    native::nn::spatial::adaptive_max_pool1d(self_, output_size)
 }
 
 fn adaptive_max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -36,7 +36,7 @@ pub fn positive(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn positive_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::special::positive(self_)
+    native::pointwise::special::positive(self_)
 }
 
 fn positive_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -71,14 +71,14 @@ pub fn sinc(self_: &Tensor) -> Result<Tensor> {
 
 fn sinc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinc");
-    native::special::sinc_meta(&mut iter, self_)?;
-    native::special::sinc(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sinc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinc");
-    native::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -114,14 +114,14 @@ pub fn sinc_(self_: &Tensor) -> Result<()> {
 
 fn sinc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sinc_", self_);
-    native::special::sinc_meta(&mut iter, self_)?;
-    native::special::sinc(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sinc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sinc_", self_);
-    native::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -157,14 +157,14 @@ pub fn sinc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sinc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinc.out", out);
-    native::special::sinc_meta(&mut iter, self_)?;
-    native::special::sinc(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sinc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinc.out", out);
-    native::special::sinc_meta(&mut iter, self_)?;
+    native::pointwise::special::sinc_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -200,14 +200,14 @@ pub fn logit(self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
 
 fn logit_cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logit");
-    native::special::logit_meta(&mut iter, self_, eps)?;
-    native::special::logit(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit(&mut iter, self_, eps)?;
     iter.take_result()
 }
 
 fn logit_meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logit");
-    native::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
     iter.take_result()
 }
 
@@ -243,14 +243,14 @@ pub fn logit_(self_: &Tensor, eps: Option<f64>) -> Result<()> {
 
 fn logit__cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let mut iter = TensorIterator::in_place("logit_", self_);
-    native::special::logit_meta(&mut iter, self_, eps)?;
-    native::special::logit(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit(&mut iter, self_, eps)?;
     iter.finish()
 }
 
 fn logit__meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>) -> Result<()> {
     let mut iter = TensorIterator::in_place("logit_", self_);
-    native::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
     iter.finish()
 }
 
@@ -286,14 +286,14 @@ pub fn logit_out(self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
 
 fn logit_out_cpu(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logit.out", out);
-    native::special::logit_meta(&mut iter, self_, eps)?;
-    native::special::logit(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit(&mut iter, self_, eps)?;
     iter.finish_out()
 }
 
 fn logit_out_meta(_keys: DispatchKeySet, self_: &Tensor, eps: Option<f64>, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logit.out", out);
-    native::special::logit_meta(&mut iter, self_, eps)?;
+    native::pointwise::special::logit_meta(&mut iter, self_, eps)?;
     iter.finish_out()
 }
 
@@ -330,14 +330,14 @@ pub fn xlogy_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn xlogy_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("xlogy.Tensor");
-    native::special::xlogy_meta(&mut iter, self_, other)?;
-    native::special::xlogy(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn xlogy_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("xlogy.Tensor");
-    native::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -373,14 +373,14 @@ pub fn xlogy__tensor(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn xlogy__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("xlogy_.Tensor", self_);
-    native::special::xlogy_meta(&mut iter, self_, other)?;
-    native::special::xlogy(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn xlogy__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("xlogy_.Tensor", self_);
-    native::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -416,14 +416,14 @@ pub fn xlogy_outtensor(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<(
 
 fn xlogy_outtensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("xlogy.OutTensor", out);
-    native::special::xlogy_meta(&mut iter, self_, other)?;
-    native::special::xlogy(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn xlogy_outtensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("xlogy.OutTensor", out);
-    native::special::xlogy_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlogy_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -458,7 +458,7 @@ pub fn xlogy_scalar_self(self_: Scalar, other: &Tensor) -> Result<Tensor> {
 }
 
 fn xlogy_scalar_self_composite(_keys: DispatchKeySet, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    native::special::xlogy_of_scalar(self_, other)
+    native::pointwise::special::xlogy_of_scalar(self_, other)
 }
 
 fn xlogy_scalar_self_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -499,7 +499,7 @@ fn xlogy_outscalar_self_composite(
     other: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::xlogy_of_scalar(self_, other)?;
+    let result = native::pointwise::special::xlogy_of_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -537,7 +537,7 @@ pub fn xlogy_scalar_other(self_: &Tensor, other: Scalar) -> Result<Tensor> {
 }
 
 fn xlogy_scalar_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    native::special::xlogy_scalar(self_, other)
+    native::pointwise::special::xlogy_scalar(self_, other)
 }
 
 fn xlogy_scalar_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -578,7 +578,7 @@ fn xlogy_outscalar_other_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::xlogy_scalar(self_, other)?;
+    let result = native::pointwise::special::xlogy_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -616,7 +616,7 @@ pub fn xlogy__scalar_other(self_: &Tensor, other: Scalar) -> Result<()> {
 }
 
 fn xlogy__scalar_other_composite(_keys: DispatchKeySet, self_: &Tensor, other: Scalar) -> Result<()> {
-    native::special::xlogy_scalar_(self_, other)
+    native::pointwise::special::xlogy_scalar_(self_, other)
 }
 
 fn xlogy__scalar_other_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -651,14 +651,14 @@ pub fn special_xlog1py(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn special_xlog1py_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_xlog1py");
-    native::special::xlog1py_meta(&mut iter, self_, other)?;
-    native::special::xlog1py(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn special_xlog1py_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_xlog1py");
-    native::special::xlog1py_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -699,8 +699,8 @@ fn special_xlog1py_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_xlog1py.out", out);
-    native::special::xlog1py_meta(&mut iter, self_, other)?;
-    native::special::xlog1py(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -711,7 +711,7 @@ fn special_xlog1py_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("special_xlog1py.out", out);
-    native::special::xlog1py_meta(&mut iter, self_, other)?;
+    native::pointwise::special::xlog1py_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -753,7 +753,7 @@ fn special_xlog1py_self_scalar_composite(
     self_: Scalar,
     other: &Tensor,
 ) -> Result<Tensor> {
-    native::special::xlog1py_of_scalar(self_, other)
+    native::pointwise::special::xlog1py_of_scalar(self_, other)
 }
 
 fn special_xlog1py_self_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -794,7 +794,7 @@ fn special_xlog1py_self_scalar_out_composite(
     other: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::xlog1py_of_scalar(self_, other)?;
+    let result = native::pointwise::special::xlog1py_of_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -836,7 +836,7 @@ fn special_xlog1py_other_scalar_composite(
     self_: &Tensor,
     other: Scalar,
 ) -> Result<Tensor> {
-    native::special::xlog1py_scalar(self_, other)
+    native::pointwise::special::xlog1py_scalar(self_, other)
 }
 
 fn special_xlog1py_other_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -877,7 +877,7 @@ fn special_xlog1py_other_scalar_out_composite(
     other: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::xlog1py_scalar(self_, other)?;
+    let result = native::pointwise::special::xlog1py_scalar(self_, other)?;
     copy_to_out(&result, out)
 }
 
@@ -914,14 +914,14 @@ pub fn logaddexp(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn logaddexp_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logaddexp");
-    native::special::logaddexp_meta(&mut iter, self_, other)?;
-    native::special::logaddexp(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn logaddexp_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logaddexp");
-    native::special::logaddexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -957,14 +957,14 @@ pub fn logaddexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()>
 
 fn logaddexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp.out", out);
-    native::special::logaddexp_meta(&mut iter, self_, other)?;
-    native::special::logaddexp(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn logaddexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp.out", out);
-    native::special::logaddexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1000,14 +1000,14 @@ pub fn logaddexp2(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn logaddexp2_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logaddexp2");
-    native::special::logaddexp2_meta(&mut iter, self_, other)?;
-    native::special::logaddexp2(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn logaddexp2_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("logaddexp2");
-    native::special::logaddexp2_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1043,14 +1043,14 @@ pub fn logaddexp2_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()
 
 fn logaddexp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp2.out", out);
-    native::special::logaddexp2_meta(&mut iter, self_, other)?;
-    native::special::logaddexp2(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn logaddexp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("logaddexp2.out", out);
-    native::special::logaddexp2_meta(&mut iter, self_, other)?;
+    native::pointwise::special::logaddexp2_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1086,14 +1086,14 @@ pub fn heaviside(self_: &Tensor, values: &Tensor) -> Result<Tensor> {
 
 fn heaviside_cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("heaviside");
-    native::special::heaviside_meta(&mut iter, self_, values)?;
-    native::special::heaviside(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside(&mut iter, self_, values)?;
     iter.take_result()
 }
 
 fn heaviside_meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("heaviside");
-    native::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
     iter.take_result()
 }
 
@@ -1129,14 +1129,14 @@ pub fn heaviside_(self_: &Tensor, values: &Tensor) -> Result<()> {
 
 fn heaviside__cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("heaviside_", self_);
-    native::special::heaviside_meta(&mut iter, self_, values)?;
-    native::special::heaviside(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside(&mut iter, self_, values)?;
     iter.finish()
 }
 
 fn heaviside__meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("heaviside_", self_);
-    native::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
     iter.finish()
 }
 
@@ -1172,14 +1172,14 @@ pub fn heaviside_out(self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()
 
 fn heaviside_out_cpu(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("heaviside.out", out);
-    native::special::heaviside_meta(&mut iter, self_, values)?;
-    native::special::heaviside(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside(&mut iter, self_, values)?;
     iter.finish_out()
 }
 
 fn heaviside_out_meta(_keys: DispatchKeySet, self_: &Tensor, values: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("heaviside.out", out);
-    native::special::heaviside_meta(&mut iter, self_, values)?;
+    native::pointwise::special::heaviside_meta(&mut iter, self_, values)?;
     iter.finish_out()
 }
 
@@ -1215,14 +1215,14 @@ pub fn nextafter(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn nextafter_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("nextafter");
-    native::special::nextafter_meta(&mut iter, self_, other)?;
-    native::special::nextafter(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn nextafter_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("nextafter");
-    native::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1258,14 +1258,14 @@ pub fn nextafter_(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn nextafter__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("nextafter_", self_);
-    native::special::nextafter_meta(&mut iter, self_, other)?;
-    native::special::nextafter(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn nextafter__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("nextafter_", self_);
-    native::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1301,14 +1301,14 @@ pub fn nextafter_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()>
 
 fn nextafter_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("nextafter.out", out);
-    native::special::nextafter_meta(&mut iter, self_, other)?;
-    native::special::nextafter(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn nextafter_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("nextafter.out", out);
-    native::special::nextafter_meta(&mut iter, self_, other)?;
+    native::pointwise::special::nextafter_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1344,14 +1344,14 @@ pub fn ldexp_tensor(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
 
 fn ldexp_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ldexp.Tensor");
-    native::special::ldexp_meta(&mut iter, self_, other)?;
-    native::special::ldexp(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp(&mut iter, self_, other)?;
     iter.take_result()
 }
 
 fn ldexp_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ldexp.Tensor");
-    native::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
     iter.take_result()
 }
 
@@ -1387,14 +1387,14 @@ pub fn ldexp_(self_: &Tensor, other: &Tensor) -> Result<()> {
 
 fn ldexp__cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("ldexp_", self_);
-    native::special::ldexp_meta(&mut iter, self_, other)?;
-    native::special::ldexp(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp(&mut iter, self_, other)?;
     iter.finish()
 }
 
 fn ldexp__meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("ldexp_", self_);
-    native::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
     iter.finish()
 }
 
@@ -1430,14 +1430,14 @@ pub fn ldexp_out(self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
 
 fn ldexp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ldexp.out", out);
-    native::special::ldexp_meta(&mut iter, self_, other)?;
-    native::special::ldexp(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
 fn ldexp_out_meta(_keys: DispatchKeySet, self_: &Tensor, other: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ldexp.out", out);
-    native::special::ldexp_meta(&mut iter, self_, other)?;
+    native::pointwise::special::ldexp_meta(&mut iter, self_, other)?;
     iter.finish_out()
 }
 
@@ -1475,7 +1475,7 @@ fn frexp_tensor_kernel(_keys: DispatchKeySet, self_: &Tensor) -> Result<(Tensor,
     if self_.was_resized() {
         return frexp_tensor_kernel(_keys, &self_.snapshot());
     }
-    native::special::frexp(self_)
+    native::pointwise::special::frexp(self_)
 }
 
 fn frexp_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1518,7 +1518,7 @@ fn frexp_tensor_out_kernel(
     if self_.was_resized() {
         return frexp_tensor_out_kernel(_keys, &self_.snapshot(), mantissa, exponent);
     }
-    let (result0, result1) = native::special::frexp(self_)?;
+    let (result0, result1) = native::pointwise::special::frexp(self_)?;
     copy_all_to_out(&[(&result0, mantissa), (&result1, exponent)])
 }
 
@@ -1566,8 +1566,8 @@ fn nan_to_num_cpu(
     neginf: Option<f64>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("nan_to_num");
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
     iter.take_result()
 }
 
@@ -1579,7 +1579,7 @@ fn nan_to_num_meta(
     neginf: Option<f64>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("nan_to_num");
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
     iter.take_result()
 }
 
@@ -1627,8 +1627,8 @@ fn nan_to_num__cpu(
     neginf: Option<f64>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("nan_to_num_", self_);
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
     iter.finish()
 }
 
@@ -1640,7 +1640,7 @@ fn nan_to_num__meta(
     neginf: Option<f64>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("nan_to_num_", self_);
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
     iter.finish()
 }
 
@@ -1696,8 +1696,8 @@ fn nan_to_num_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("nan_to_num.out", out);
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
-    native::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num(&mut iter, self_, nan, posinf, neginf)?;
     iter.finish_out()
 }
 
@@ -1710,7 +1710,7 @@ fn nan_to_num_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("nan_to_num.out", out);
-    native::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
+    native::pointwise::special::nan_to_num_meta(&mut iter, self_, nan, posinf, neginf)?;
     iter.finish_out()
 }
 
@@ -1758,7 +1758,7 @@ fn float_power_tensor_tensor_composite(
     self_: &Tensor,
     exponent: &Tensor,
 ) -> Result<Tensor> {
-    native::special::float_power(self_, exponent)
+    native::pointwise::special::float_power(self_, exponent)
 }
 
 fn float_power_tensor_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1800,7 +1800,7 @@ fn float_power_tensor_tensor_out_composite(
     exponent: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::float_power(self_, exponent)?;
+    let result = native::pointwise::special::float_power(self_, exponent)?;
     copy_to_out(&result, out)
 }
 
@@ -1838,7 +1838,7 @@ pub fn float_power_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
 }
 
 fn float_power_scalar_composite(_keys: DispatchKeySet, self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    native::special::float_power_of_scalar(self_, exponent)
+    native::pointwise::special::float_power_of_scalar(self_, exponent)
 }
 
 fn float_power_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1879,7 +1879,7 @@ fn float_power_scalar_out_composite(
     exponent: &Tensor,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::float_power_of_scalar(self_, exponent)?;
+    let result = native::pointwise::special::float_power_of_scalar(self_, exponent)?;
     copy_to_out(&result, out)
 }
 
@@ -1921,7 +1921,7 @@ fn float_power_tensor_scalar_composite(
     self_: &Tensor,
     exponent: Scalar,
 ) -> Result<Tensor> {
-    native::special::float_power_scalar(self_, exponent)
+    native::pointwise::special::float_power_scalar(self_, exponent)
 }
 
 fn float_power_tensor_scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1962,7 +1962,7 @@ fn float_power_tensor_scalar_out_composite(
     exponent: Scalar,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::special::float_power_scalar(self_, exponent)?;
+    let result = native::pointwise::special::float_power_scalar(self_, exponent)?;
     copy_to_out(&result, out)
 }
 
@@ -2000,7 +2000,7 @@ pub fn float_power__tensor(self_: &Tensor, exponent: &Tensor) -> Result<()> {
 }
 
 fn float_power__tensor_composite(_keys: DispatchKeySet, self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    native::special::float_power_(self_, exponent)
+    native::pointwise::special::float_power_(self_, exponent)
 }
 
 fn float_power__tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2036,7 +2036,7 @@ pub fn float_power__scalar(self_: &Tensor, exponent: Scalar) -> Result<()> {
 }
 
 fn float_power__scalar_composite(_keys: DispatchKeySet, self_: &Tensor, exponent: Scalar) -> Result<()> {
-    native::special::float_power_scalar_(self_, exponent)
+    native::pointwise::special::float_power_scalar_(self_, exponent)
 }
 
 fn float_power__scalar_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2069,7 +2069,7 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn isreal_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::special::isreal(self_)
+    native::pointwise::special::isreal(self_)
 }
 
 fn isreal_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2104,14 +2104,14 @@ pub fn special_entr(self_: &Tensor) -> Result<Tensor> {
 
 fn special_entr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_entr");
-    native::special::entr_meta(&mut iter, self_)?;
-    native::special::entr(&mut iter, self_)?;
+    native::pointwise::special::entr_meta(&mut iter, self_)?;
+    native::pointwise::special::entr(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn special_entr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_entr");
-    native::special::entr_meta(&mut iter, self_)?;
+    native::pointwise::special::entr_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2147,14 +2147,14 @@ pub fn special_entr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn special_entr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_entr.out", out);
-    native::special::entr_meta(&mut iter, self_)?;
-    native::special::entr(&mut iter, self_)?;
+    native::pointwise::special::entr_meta(&mut iter, self_)?;
+    native::pointwise::special::entr(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn special_entr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_entr.out", out);
-    native::special::entr_meta(&mut iter, self_)?;
+    native::pointwise::special::entr_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2190,14 +2190,14 @@ pub fn special_ndtr(self_: &Tensor) -> Result<Tensor> {
 
 fn special_ndtr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_ndtr");
-    native::special::ndtr_meta(&mut iter, self_)?;
-    native::special::ndtr(&mut iter, self_)?;
+    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::ndtr(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn special_ndtr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_ndtr");
-    native::special::ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2233,14 +2233,14 @@ pub fn special_ndtr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn special_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_ndtr.out", out);
-    native::special::ndtr_meta(&mut iter, self_)?;
-    native::special::ndtr(&mut iter, self_)?;
+    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::ndtr(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn special_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_ndtr.out", out);
-    native::special::ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::ndtr_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2276,14 +2276,14 @@ pub fn special_log_ndtr(self_: &Tensor) -> Result<Tensor> {
 
 fn special_log_ndtr_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_log_ndtr");
-    native::special::log_ndtr_meta(&mut iter, self_)?;
-    native::special::log_ndtr(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn special_log_ndtr_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_log_ndtr");
-    native::special::log_ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2319,14 +2319,14 @@ pub fn special_log_ndtr_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn special_log_ndtr_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_log_ndtr.out", out);
-    native::special::log_ndtr_meta(&mut iter, self_)?;
-    native::special::log_ndtr(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn special_log_ndtr_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_log_ndtr.out", out);
-    native::special::log_ndtr_meta(&mut iter, self_)?;
+    native::pointwise::special::log_ndtr_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2362,14 +2362,14 @@ pub fn special_erfcx(self_: &Tensor) -> Result<Tensor> {
 
 fn special_erfcx_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_erfcx");
-    native::special::erfcx_meta(&mut iter, self_)?;
-    native::special::erfcx(&mut iter, self_)?;
+    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
+    native::pointwise::special::erfcx(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn special_erfcx_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("special_erfcx");
-    native::special::erfcx_meta(&mut iter, self_)?;
+    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2405,14 +2405,14 @@ pub fn special_erfcx_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn special_erfcx_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_erfcx.out", out);
-    native::special::erfcx_meta(&mut iter, self_)?;
-    native::special::erfcx(&mut iter, self_)?;
+    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
+    native::pointwise::special::erfcx(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn special_erfcx_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("special_erfcx.out", out);
-    native::special::erfcx_meta(&mut iter, self_)?;
+    native::pointwise::special::erfcx_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 

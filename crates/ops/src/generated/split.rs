@@ -41,7 +41,7 @@ fn unsafe_split_tensor_composite(
     split_size: i64,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::unsafe_split(self_, split_size, dim)
+    native::shape::split::unsafe_split(self_, split_size, dim)
 }
 
 fn unsafe_split_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -82,7 +82,7 @@ fn unsafe_split_with_sizes_composite(
     split_sizes: &[i64],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::unsafe_split_with_sizes(self_, split_sizes, dim)
+    native::shape::split::unsafe_split_with_sizes(self_, split_sizes, dim)
 }
 
 fn unsafe_split_with_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -121,7 +121,7 @@ fn unsafe_chunk_composite(
     chunks: i64,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::unsafe_chunk(self_, chunks, dim)
+    native::shape::split::unsafe_chunk(self_, chunks, dim)
 }
 
 fn unsafe_chunk_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -154,7 +154,7 @@ pub fn hsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 fn hsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::split::hsplit_int(self_, sections)
+    native::shape::split::hsplit_int(self_, sections)
 }
 
 fn hsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -187,7 +187,7 @@ pub fn hsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 fn hsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::split::hsplit_array(self_, indices)
+    native::shape::split::hsplit_array(self_, indices)
 }
 
 fn hsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -220,7 +220,7 @@ pub fn vsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 fn vsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::split::vsplit_int(self_, sections)
+    native::shape::split::vsplit_int(self_, sections)
 }
 
 fn vsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -253,7 +253,7 @@ pub fn vsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 fn vsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::split::vsplit_array(self_, indices)
+    native::shape::split::vsplit_array(self_, indices)
 }
 
 fn vsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -286,7 +286,7 @@ pub fn dsplit_int(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
 }
 
 fn dsplit_int_composite(_keys: DispatchKeySet, self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-    native::split::dsplit_int(self_, sections)
+    native::shape::split::dsplit_int(self_, sections)
 }
 
 fn dsplit_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -319,7 +319,7 @@ pub fn dsplit_array(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
 }
 
 fn dsplit_array_composite(_keys: DispatchKeySet, self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-    native::split::dsplit_array(self_, indices)
+    native::shape::split::dsplit_array(self_, indices)
 }
 
 fn dsplit_array_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -357,7 +357,7 @@ fn split_tensor_composite(
     split_size: i64,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::split(self_, split_size, dim)
+    native::shape::split::split(self_, split_size, dim)
 }
 
 fn split_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -395,7 +395,7 @@ fn split_sizes_composite(
     split_size: &[i64],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::split_sizes(self_, split_size, dim)
+    native::shape::split::split_sizes(self_, split_size, dim)
 }
 
 fn split_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -433,7 +433,7 @@ fn split_with_sizes_composite(
     split_sizes: &[i64],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::split_with_sizes(self_, split_sizes, dim)
+    native::shape::split::split_with_sizes(self_, split_sizes, dim)
 }
 
 fn split_with_sizes_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -466,7 +466,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 fn chunk_composite(_keys: DispatchKeySet, self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    native::split::chunk(self_, chunks, dim)
+    native::shape::split::chunk(self_, chunks, dim)
 }
 
 fn chunk_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -507,7 +507,7 @@ fn tensor_split_sections_composite(
     sections: i64,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::tensor_split_sections(self_, sections, dim)
+    native::shape::split::tensor_split_sections(self_, sections, dim)
 }
 
 fn tensor_split_sections_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -549,7 +549,7 @@ fn tensor_split_indices_composite(
     indices: &[i64],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::tensor_split_indices(self_, indices, dim)
+    native::shape::split::tensor_split_indices(self_, indices, dim)
 }
 
 fn tensor_split_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -598,7 +598,7 @@ fn tensor_split_tensor_indices_or_sections_composite(
     tensor_indices_or_sections: &Tensor,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::split::tensor_split_tensor(self_, tensor_indices_or_sections, dim)
+    native::shape::split::tensor_split_tensor(self_, tensor_indices_or_sections, dim)
 }
 
 fn tensor_split_tensor_indices_or_sections_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -632,7 +632,7 @@ pub fn unbind_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 fn unbind_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    native::split::unbind(self_, dim)
+    native::shape::split::unbind(self_, dim)
 }
 
 fn unbind_int_boxed(given: &[Value]) -> Result<Vec<Value>> {

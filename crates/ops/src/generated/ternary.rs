@@ -36,14 +36,14 @@ pub fn lerp_tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tens
 
 fn lerp_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Tensor");
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
     iter.take_result()
 }
 
 fn lerp_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Tensor");
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
     iter.take_result()
 }
 
@@ -79,14 +79,14 @@ pub fn lerp__tensor(self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()>
 
 fn lerp__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("lerp_.Tensor", self_);
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
     iter.finish()
 }
 
 fn lerp__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("lerp_.Tensor", self_);
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
     iter.finish()
 }
 
@@ -129,8 +129,8 @@ fn lerp_tensor_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Tensor_out", out);
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp(&mut iter, self_, end, weight)?;
     iter.finish_out()
 }
 
@@ -142,7 +142,7 @@ fn lerp_tensor_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Tensor_out", out);
-    native::ternary::lerp_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_meta(&mut iter, self_, end, weight)?;
     iter.finish_out()
 }
 
@@ -179,14 +179,14 @@ pub fn lerp_scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tenso
 
 fn lerp_scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Scalar");
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
     iter.take_result()
 }
 
 fn lerp_scalar_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("lerp.Scalar");
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
     iter.take_result()
 }
 
@@ -222,14 +222,14 @@ pub fn lerp__scalar(self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> 
 
 fn lerp__scalar_cpu(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("lerp_.Scalar", self_);
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
     iter.finish()
 }
 
 fn lerp__scalar_meta(_keys: DispatchKeySet, self_: &Tensor, end: &Tensor, weight: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("lerp_.Scalar", self_);
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
     iter.finish()
 }
 
@@ -271,8 +271,8 @@ fn lerp_scalar_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Scalar_out", out);
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
-    native::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar(&mut iter, self_, end, weight)?;
     iter.finish_out()
 }
 
@@ -284,7 +284,7 @@ fn lerp_scalar_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("lerp.Scalar_out", out);
-    native::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
+    native::pointwise::ternary::lerp_scalar_meta(&mut iter, self_, end, weight)?;
     iter.finish_out()
 }
 
@@ -327,8 +327,8 @@ fn addcmul_cpu(
     value: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcmul");
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
     iter.take_result()
 }
 
@@ -340,7 +340,7 @@ fn addcmul_meta(
     value: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcmul");
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.take_result()
 }
 
@@ -383,8 +383,8 @@ fn addcmul__cpu(
     value: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("addcmul_", self_);
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish()
 }
 
@@ -396,7 +396,7 @@ fn addcmul__meta(
     value: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("addcmul_", self_);
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish()
 }
 
@@ -447,8 +447,8 @@ fn addcmul_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcmul.out", out);
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish_out()
 }
 
@@ -461,7 +461,7 @@ fn addcmul_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcmul.out", out);
-    native::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcmul_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish_out()
 }
 
@@ -510,8 +510,8 @@ fn addcdiv_cpu(
     value: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcdiv");
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
     iter.take_result()
 }
 
@@ -523,7 +523,7 @@ fn addcdiv_meta(
     value: Scalar,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("addcdiv");
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.take_result()
 }
 
@@ -566,8 +566,8 @@ fn addcdiv__cpu(
     value: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("addcdiv_", self_);
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish()
 }
 
@@ -579,7 +579,7 @@ fn addcdiv__meta(
     value: Scalar,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("addcdiv_", self_);
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish()
 }
 
@@ -630,8 +630,8 @@ fn addcdiv_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcdiv.out", out);
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
-    native::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish_out()
 }
 
@@ -644,7 +644,7 @@ fn addcdiv_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("addcdiv.out", out);
-    native::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
+    native::pointwise::ternary::addcdiv_meta(&mut iter, self_, tensor1, tensor2, value)?;
     iter.finish_out()
 }
 
@@ -692,8 +692,8 @@ fn clamp_cpu(
     max: Option<Scalar>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp");
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
     iter.take_result()
 }
 
@@ -704,7 +704,7 @@ fn clamp_meta(
     max: Option<Scalar>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp");
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
     iter.take_result()
 }
 
@@ -741,8 +741,8 @@ pub fn clamp_(self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Resul
 
 fn clamp__cpu(_keys: DispatchKeySet, self_: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_", self_);
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
     iter.finish()
 }
 
@@ -753,7 +753,7 @@ fn clamp__meta(
     max: Option<Scalar>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_", self_);
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
     iter.finish()
 }
 
@@ -796,8 +796,8 @@ fn clamp_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.out", out);
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp(&mut iter, self_, min, max)?;
     iter.finish_out()
 }
 
@@ -809,7 +809,7 @@ fn clamp_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.out", out);
-    native::ternary::clamp_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_meta(&mut iter, self_, min, max)?;
     iter.finish_out()
 }
 
@@ -856,8 +856,8 @@ fn clamp_tensor_cpu(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp.Tensor");
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp_tensor(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
     iter.take_result()
 }
 
@@ -868,7 +868,7 @@ fn clamp_tensor_meta(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp.Tensor");
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
     iter.take_result()
 }
 
@@ -910,8 +910,8 @@ fn clamp__tensor_cpu(
     max: Option<&Tensor>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_.Tensor", self_);
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp_tensor(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
     iter.finish()
 }
 
@@ -922,7 +922,7 @@ fn clamp__tensor_meta(
     max: Option<&Tensor>,
 ) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_.Tensor", self_);
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
     iter.finish()
 }
 
@@ -972,8 +972,8 @@ fn clamp_tensor_out_cpu(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.Tensor_out", out);
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
-    native::ternary::clamp_tensor(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor(&mut iter, self_, min, max)?;
     iter.finish_out()
 }
 
@@ -985,7 +985,7 @@ fn clamp_tensor_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp.Tensor_out", out);
-    native::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
+    native::pointwise::ternary::clamp_tensor_meta(&mut iter, self_, min, max)?;
     iter.finish_out()
 }
 
@@ -1027,14 +1027,14 @@ pub fn clamp_min(self_: &Tensor, min: Scalar) -> Result<Tensor> {
 
 fn clamp_min_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min");
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
     iter.take_result()
 }
 
 fn clamp_min_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min");
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
     iter.take_result()
 }
 
@@ -1070,14 +1070,14 @@ pub fn clamp_min_(self_: &Tensor, min: Scalar) -> Result<()> {
 
 fn clamp_min__cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_min_", self_);
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
     iter.finish()
 }
 
 fn clamp_min__meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_min_", self_);
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
     iter.finish()
 }
 
@@ -1113,14 +1113,14 @@ pub fn clamp_min_out(self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
 
 fn clamp_min_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.out", out);
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min(&mut iter, self_, min)?;
     iter.finish_out()
 }
 
 fn clamp_min_out_meta(_keys: DispatchKeySet, self_: &Tensor, min: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.out", out);
-    native::ternary::clamp_min_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_meta(&mut iter, self_, min)?;
     iter.finish_out()
 }
 
@@ -1156,14 +1156,14 @@ pub fn clamp_min_tensor(self_: &Tensor, min: &Tensor) -> Result<Tensor> {
 
 fn clamp_min_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min.Tensor");
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min_tensor(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
     iter.take_result()
 }
 
 fn clamp_min_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_min.Tensor");
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
     iter.take_result()
 }
 
@@ -1199,14 +1199,14 @@ pub fn clamp_min__tensor(self_: &Tensor, min: &Tensor) -> Result<()> {
 
 fn clamp_min__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_min_.Tensor", self_);
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min_tensor(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
     iter.finish()
 }
 
 fn clamp_min__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_min_.Tensor", self_);
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
     iter.finish()
 }
 
@@ -1242,8 +1242,8 @@ pub fn clamp_min_tensor_out(self_: &Tensor, min: &Tensor, out: &Tensor) -> Resul
 
 fn clamp_min_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, min: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
-    native::ternary::clamp_min_tensor(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor(&mut iter, self_, min)?;
     iter.finish_out()
 }
 
@@ -1254,7 +1254,7 @@ fn clamp_min_tensor_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_min.Tensor_out", out);
-    native::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
+    native::pointwise::ternary::clamp_min_tensor_meta(&mut iter, self_, min)?;
     iter.finish_out()
 }
 
@@ -1291,14 +1291,14 @@ pub fn clamp_max(self_: &Tensor, max: Scalar) -> Result<Tensor> {
 
 fn clamp_max_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max");
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
     iter.take_result()
 }
 
 fn clamp_max_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max");
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
     iter.take_result()
 }
 
@@ -1334,14 +1334,14 @@ pub fn clamp_max_(self_: &Tensor, max: Scalar) -> Result<()> {
 
 fn clamp_max__cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_max_", self_);
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
     iter.finish()
 }
 
 fn clamp_max__meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_max_", self_);
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
     iter.finish()
 }
 
@@ -1377,14 +1377,14 @@ pub fn clamp_max_out(self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
 
 fn clamp_max_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.out", out);
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max(&mut iter, self_, max)?;
     iter.finish_out()
 }
 
 fn clamp_max_out_meta(_keys: DispatchKeySet, self_: &Tensor, max: Scalar, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.out", out);
-    native::ternary::clamp_max_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_meta(&mut iter, self_, max)?;
     iter.finish_out()
 }
 
@@ -1420,14 +1420,14 @@ pub fn clamp_max_tensor(self_: &Tensor, max: &Tensor) -> Result<Tensor> {
 
 fn clamp_max_tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max.Tensor");
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max_tensor(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
     iter.take_result()
 }
 
 fn clamp_max_tensor_meta(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("clamp_max.Tensor");
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
     iter.take_result()
 }
 
@@ -1463,14 +1463,14 @@ pub fn clamp_max__tensor(self_: &Tensor, max: &Tensor) -> Result<()> {
 
 fn clamp_max__tensor_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_max_.Tensor", self_);
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max_tensor(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
     iter.finish()
 }
 
 fn clamp_max__tensor_meta(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("clamp_max_.Tensor", self_);
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
     iter.finish()
 }
 
@@ -1506,8 +1506,8 @@ pub fn clamp_max_tensor_out(self_: &Tensor, max: &Tensor, out: &Tensor) -> Resul
 
 fn clamp_max_tensor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, max: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
-    native::ternary::clamp_max_tensor(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor(&mut iter, self_, max)?;
     iter.finish_out()
 }
 
@@ -1518,7 +1518,7 @@ fn clamp_max_tensor_out_meta(
     out: &Tensor,
 ) -> Result<()> {
     let mut iter = TensorIterator::out("clamp_max.Tensor_out", out);
-    native::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
+    native::pointwise::ternary::clamp_max_tensor_meta(&mut iter, self_, max)?;
     iter.finish_out()
 }
 

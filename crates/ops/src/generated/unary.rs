@@ -37,14 +37,14 @@ pub fn neg(self_: &Tensor) -> Result<Tensor> {
 
 fn neg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("neg");
-    native::unary::neg_meta(&mut iter, self_)?;
-    native::unary::neg(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn neg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("neg");
-    native::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -80,14 +80,14 @@ pub fn neg_(self_: &Tensor) -> Result<()> {
 
 fn neg__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("neg_", self_);
-    native::unary::neg_meta(&mut iter, self_)?;
-    native::unary::neg(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg(&mut iter, self_)?;
     iter.finish()
 }
 
 fn neg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("neg_", self_);
-    native::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -123,14 +123,14 @@ pub fn neg_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn neg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("neg.out", out);
-    native::unary::neg_meta(&mut iter, self_)?;
-    native::unary::neg(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn neg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("neg.out", out);
-    native::unary::neg_meta(&mut iter, self_)?;
+    native::pointwise::unary::neg_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -166,14 +166,14 @@ pub fn abs(self_: &Tensor) -> Result<Tensor> {
 
 fn abs_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("abs");
-    native::unary::abs_meta(&mut iter, self_)?;
-    native::unary::abs(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn abs_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("abs");
-    native::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -209,14 +209,14 @@ pub fn abs_(self_: &Tensor) -> Result<()> {
 
 fn abs__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("abs_", self_);
-    native::unary::abs_meta(&mut iter, self_)?;
-    native::unary::abs(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs(&mut iter, self_)?;
     iter.finish()
 }
 
 fn abs__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("abs_", self_);
-    native::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -252,14 +252,14 @@ pub fn abs_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn abs_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("abs.out", out);
-    native::unary::abs_meta(&mut iter, self_)?;
-    native::unary::abs(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn abs_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("abs.out", out);
-    native::unary::abs_meta(&mut iter, self_)?;
+    native::pointwise::unary::abs_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -295,14 +295,14 @@ pub fn sign(self_: &Tensor) -> Result<Tensor> {
 
 fn sign_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sign");
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sign_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sign");
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -338,14 +338,14 @@ pub fn sign_(self_: &Tensor) -> Result<()> {
 
 fn sign__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sign_", self_);
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sign__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sign_", self_);
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -381,14 +381,14 @@ pub fn sign_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sign_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sign.out", out);
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sign_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sign.out", out);
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -424,14 +424,14 @@ pub fn sgn(self_: &Tensor) -> Result<Tensor> {
 
 fn sgn_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sgn");
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sgn_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sgn");
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -467,14 +467,14 @@ pub fn sgn_(self_: &Tensor) -> Result<()> {
 
 fn sgn__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sgn_", self_);
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sgn__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sgn_", self_);
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -510,14 +510,14 @@ pub fn sgn_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sgn_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sgn.out", out);
-    native::unary::sign_meta(&mut iter, self_)?;
-    native::unary::sign(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sgn_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sgn.out", out);
-    native::unary::sign_meta(&mut iter, self_)?;
+    native::pointwise::unary::sign_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -553,14 +553,14 @@ pub fn exp(self_: &Tensor) -> Result<Tensor> {
 
 fn exp_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp");
-    native::unary::exp_meta(&mut iter, self_)?;
-    native::unary::exp(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn exp_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp");
-    native::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -596,14 +596,14 @@ pub fn exp_(self_: &Tensor) -> Result<()> {
 
 fn exp__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("exp_", self_);
-    native::unary::exp_meta(&mut iter, self_)?;
-    native::unary::exp(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp(&mut iter, self_)?;
     iter.finish()
 }
 
 fn exp__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("exp_", self_);
-    native::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -639,14 +639,14 @@ pub fn exp_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn exp_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp.out", out);
-    native::unary::exp_meta(&mut iter, self_)?;
-    native::unary::exp(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn exp_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp.out", out);
-    native::unary::exp_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -682,14 +682,14 @@ pub fn exp2(self_: &Tensor) -> Result<Tensor> {
 
 fn exp2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp2");
-    native::unary::exp2_meta(&mut iter, self_)?;
-    native::unary::exp2(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn exp2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("exp2");
-    native::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -725,14 +725,14 @@ pub fn exp2_(self_: &Tensor) -> Result<()> {
 
 fn exp2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("exp2_", self_);
-    native::unary::exp2_meta(&mut iter, self_)?;
-    native::unary::exp2(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2(&mut iter, self_)?;
     iter.finish()
 }
 
 fn exp2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("exp2_", self_);
-    native::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -768,14 +768,14 @@ pub fn exp2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn exp2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp2.out", out);
-    native::unary::exp2_meta(&mut iter, self_)?;
-    native::unary::exp2(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn exp2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("exp2.out", out);
-    native::unary::exp2_meta(&mut iter, self_)?;
+    native::pointwise::unary::exp2_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -811,14 +811,14 @@ pub fn expm1(self_: &Tensor) -> Result<Tensor> {
 
 fn expm1_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("expm1");
-    native::unary::expm1_meta(&mut iter, self_)?;
-    native::unary::expm1(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn expm1_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("expm1");
-    native::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -854,14 +854,14 @@ pub fn expm1_(self_: &Tensor) -> Result<()> {
 
 fn expm1__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("expm1_", self_);
-    native::unary::expm1_meta(&mut iter, self_)?;
-    native::unary::expm1(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1(&mut iter, self_)?;
     iter.finish()
 }
 
 fn expm1__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("expm1_", self_);
-    native::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -897,14 +897,14 @@ pub fn expm1_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn expm1_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("expm1.out", out);
-    native::unary::expm1_meta(&mut iter, self_)?;
-    native::unary::expm1(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn expm1_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("expm1.out", out);
-    native::unary::expm1_meta(&mut iter, self_)?;
+    native::pointwise::unary::expm1_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -940,14 +940,14 @@ pub fn log(self_: &Tensor) -> Result<Tensor> {
 
 fn log_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log");
-    native::unary::log_meta(&mut iter, self_)?;
-    native::unary::log(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn log_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log");
-    native::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -983,14 +983,14 @@ pub fn log_(self_: &Tensor) -> Result<()> {
 
 fn log__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log_", self_);
-    native::unary::log_meta(&mut iter, self_)?;
-    native::unary::log(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log(&mut iter, self_)?;
     iter.finish()
 }
 
 fn log__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log_", self_);
-    native::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1026,14 +1026,14 @@ pub fn log_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn log_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log.out", out);
-    native::unary::log_meta(&mut iter, self_)?;
-    native::unary::log(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn log_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log.out", out);
-    native::unary::log_meta(&mut iter, self_)?;
+    native::pointwise::unary::log_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1069,14 +1069,14 @@ pub fn log1p(self_: &Tensor) -> Result<Tensor> {
 
 fn log1p_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log1p");
-    native::unary::log1p_meta(&mut iter, self_)?;
-    native::unary::log1p(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn log1p_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log1p");
-    native::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1112,14 +1112,14 @@ pub fn log1p_(self_: &Tensor) -> Result<()> {
 
 fn log1p__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log1p_", self_);
-    native::unary::log1p_meta(&mut iter, self_)?;
-    native::unary::log1p(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p(&mut iter, self_)?;
     iter.finish()
 }
 
 fn log1p__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log1p_", self_);
-    native::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1155,14 +1155,14 @@ pub fn log1p_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn log1p_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log1p.out", out);
-    native::unary::log1p_meta(&mut iter, self_)?;
-    native::unary::log1p(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn log1p_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log1p.out", out);
-    native::unary::log1p_meta(&mut iter, self_)?;
+    native::pointwise::unary::log1p_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1198,14 +1198,14 @@ pub fn log2(self_: &Tensor) -> Result<Tensor> {
 
 fn log2_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log2");
-    native::unary::log2_meta(&mut iter, self_)?;
-    native::unary::log2(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn log2_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log2");
-    native::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1241,14 +1241,14 @@ pub fn log2_(self_: &Tensor) -> Result<()> {
 
 fn log2__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log2_", self_);
-    native::unary::log2_meta(&mut iter, self_)?;
-    native::unary::log2(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2(&mut iter, self_)?;
     iter.finish()
 }
 
 fn log2__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log2_", self_);
-    native::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1284,14 +1284,14 @@ pub fn log2_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn log2_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log2.out", out);
-    native::unary::log2_meta(&mut iter, self_)?;
-    native::unary::log2(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn log2_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log2.out", out);
-    native::unary::log2_meta(&mut iter, self_)?;
+    native::pointwise::unary::log2_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1327,14 +1327,14 @@ pub fn log10(self_: &Tensor) -> Result<Tensor> {
 
 fn log10_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log10");
-    native::unary::log10_meta(&mut iter, self_)?;
-    native::unary::log10(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn log10_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("log10");
-    native::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1370,14 +1370,14 @@ pub fn log10_(self_: &Tensor) -> Result<()> {
 
 fn log10__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log10_", self_);
-    native::unary::log10_meta(&mut iter, self_)?;
-    native::unary::log10(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10(&mut iter, self_)?;
     iter.finish()
 }
 
 fn log10__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("log10_", self_);
-    native::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1413,14 +1413,14 @@ pub fn log10_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn log10_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log10.out", out);
-    native::unary::log10_meta(&mut iter, self_)?;
-    native::unary::log10(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn log10_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("log10.out", out);
-    native::unary::log10_meta(&mut iter, self_)?;
+    native::pointwise::unary::log10_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1456,14 +1456,14 @@ pub fn sqrt(self_: &Tensor) -> Result<Tensor> {
 
 fn sqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sqrt");
-    native::unary::sqrt_meta(&mut iter, self_)?;
-    native::unary::sqrt(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sqrt");
-    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1499,14 +1499,14 @@ pub fn sqrt_(self_: &Tensor) -> Result<()> {
 
 fn sqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sqrt_", self_);
-    native::unary::sqrt_meta(&mut iter, self_)?;
-    native::unary::sqrt(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sqrt_", self_);
-    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1542,14 +1542,14 @@ pub fn sqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sqrt.out", out);
-    native::unary::sqrt_meta(&mut iter, self_)?;
-    native::unary::sqrt(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sqrt.out", out);
-    native::unary::sqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::sqrt_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1585,14 +1585,14 @@ pub fn rsqrt(self_: &Tensor) -> Result<Tensor> {
 
 fn rsqrt_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rsqrt");
-    native::unary::rsqrt_meta(&mut iter, self_)?;
-    native::unary::rsqrt(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn rsqrt_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rsqrt");
-    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1628,14 +1628,14 @@ pub fn rsqrt_(self_: &Tensor) -> Result<()> {
 
 fn rsqrt__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("rsqrt_", self_);
-    native::unary::rsqrt_meta(&mut iter, self_)?;
-    native::unary::rsqrt(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt(&mut iter, self_)?;
     iter.finish()
 }
 
 fn rsqrt__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("rsqrt_", self_);
-    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1671,14 +1671,14 @@ pub fn rsqrt_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn rsqrt_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rsqrt.out", out);
-    native::unary::rsqrt_meta(&mut iter, self_)?;
-    native::unary::rsqrt(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn rsqrt_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rsqrt.out", out);
-    native::unary::rsqrt_meta(&mut iter, self_)?;
+    native::pointwise::unary::rsqrt_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1714,14 +1714,14 @@ pub fn reciprocal(self_: &Tensor) -> Result<Tensor> {
 
 fn reciprocal_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("reciprocal");
-    native::unary::reciprocal_meta(&mut iter, self_)?;
-    native::unary::reciprocal(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn reciprocal_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("reciprocal");
-    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1757,14 +1757,14 @@ pub fn reciprocal_(self_: &Tensor) -> Result<()> {
 
 fn reciprocal__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("reciprocal_", self_);
-    native::unary::reciprocal_meta(&mut iter, self_)?;
-    native::unary::reciprocal(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal(&mut iter, self_)?;
     iter.finish()
 }
 
 fn reciprocal__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("reciprocal_", self_);
-    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -1800,14 +1800,14 @@ pub fn reciprocal_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn reciprocal_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("reciprocal.out", out);
-    native::unary::reciprocal_meta(&mut iter, self_)?;
-    native::unary::reciprocal(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn reciprocal_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("reciprocal.out", out);
-    native::unary::reciprocal_meta(&mut iter, self_)?;
+    native::pointwise::unary::reciprocal_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -1841,7 +1841,7 @@ pub fn square(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn square_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::unary::square(self_)
+    native::pointwise::unary::square(self_)
 }
 
 fn square_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1874,7 +1874,7 @@ pub fn square_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn square_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::unary::square(self_)?;
+    let result = native::pointwise::unary::square(self_)?;
     convert_to_out(&result, out)
 }
 
@@ -1908,7 +1908,7 @@ pub fn square_(self_: &Tensor) -> Result<()> {
 }
 
 fn square__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::unary::square_(self_)
+    native::pointwise::unary::square_(self_)
 }
 
 fn square__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1943,14 +1943,14 @@ pub fn sin(self_: &Tensor) -> Result<Tensor> {
 
 fn sin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sin");
-    native::unary::sin_meta(&mut iter, self_)?;
-    native::unary::sin(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sin");
-    native::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -1986,14 +1986,14 @@ pub fn sin_(self_: &Tensor) -> Result<()> {
 
 fn sin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sin_", self_);
-    native::unary::sin_meta(&mut iter, self_)?;
-    native::unary::sin(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sin_", self_);
-    native::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2029,14 +2029,14 @@ pub fn sin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sin.out", out);
-    native::unary::sin_meta(&mut iter, self_)?;
-    native::unary::sin(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sin.out", out);
-    native::unary::sin_meta(&mut iter, self_)?;
+    native::pointwise::unary::sin_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2072,14 +2072,14 @@ pub fn cos(self_: &Tensor) -> Result<Tensor> {
 
 fn cos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cos");
-    native::unary::cos_meta(&mut iter, self_)?;
-    native::unary::cos(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn cos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cos");
-    native::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2115,14 +2115,14 @@ pub fn cos_(self_: &Tensor) -> Result<()> {
 
 fn cos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("cos_", self_);
-    native::unary::cos_meta(&mut iter, self_)?;
-    native::unary::cos(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos(&mut iter, self_)?;
     iter.finish()
 }
 
 fn cos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("cos_", self_);
-    native::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2158,14 +2158,14 @@ pub fn cos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn cos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cos.out", out);
-    native::unary::cos_meta(&mut iter, self_)?;
-    native::unary::cos(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn cos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cos.out", out);
-    native::unary::cos_meta(&mut iter, self_)?;
+    native::pointwise::unary::cos_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2201,14 +2201,14 @@ pub fn tan(self_: &Tensor) -> Result<Tensor> {
 
 fn tan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tan");
-    native::unary::tan_meta(&mut iter, self_)?;
-    native::unary::tan(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn tan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tan");
-    native::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2244,14 +2244,14 @@ pub fn tan_(self_: &Tensor) -> Result<()> {
 
 fn tan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("tan_", self_);
-    native::unary::tan_meta(&mut iter, self_)?;
-    native::unary::tan(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan(&mut iter, self_)?;
     iter.finish()
 }
 
 fn tan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("tan_", self_);
-    native::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2287,14 +2287,14 @@ pub fn tan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn tan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tan.out", out);
-    native::unary::tan_meta(&mut iter, self_)?;
-    native::unary::tan(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn tan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tan.out", out);
-    native::unary::tan_meta(&mut iter, self_)?;
+    native::pointwise::unary::tan_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2330,14 +2330,14 @@ pub fn asin(self_: &Tensor) -> Result<Tensor> {
 
 fn asin_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asin");
-    native::unary::asin_meta(&mut iter, self_)?;
-    native::unary::asin(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn asin_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asin");
-    native::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2373,14 +2373,14 @@ pub fn asin_(self_: &Tensor) -> Result<()> {
 
 fn asin__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("asin_", self_);
-    native::unary::asin_meta(&mut iter, self_)?;
-    native::unary::asin(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin(&mut iter, self_)?;
     iter.finish()
 }
 
 fn asin__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("asin_", self_);
-    native::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2416,14 +2416,14 @@ pub fn asin_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn asin_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asin.out", out);
-    native::unary::asin_meta(&mut iter, self_)?;
-    native::unary::asin(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn asin_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asin.out", out);
-    native::unary::asin_meta(&mut iter, self_)?;
+    native::pointwise::unary::asin_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2459,14 +2459,14 @@ pub fn acos(self_: &Tensor) -> Result<Tensor> {
 
 fn acos_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acos");
-    native::unary::acos_meta(&mut iter, self_)?;
-    native::unary::acos(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn acos_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acos");
-    native::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2502,14 +2502,14 @@ pub fn acos_(self_: &Tensor) -> Result<()> {
 
 fn acos__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("acos_", self_);
-    native::unary::acos_meta(&mut iter, self_)?;
-    native::unary::acos(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos(&mut iter, self_)?;
     iter.finish()
 }
 
 fn acos__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("acos_", self_);
-    native::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2545,14 +2545,14 @@ pub fn acos_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn acos_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acos.out", out);
-    native::unary::acos_meta(&mut iter, self_)?;
-    native::unary::acos(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn acos_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acos.out", out);
-    native::unary::acos_meta(&mut iter, self_)?;
+    native::pointwise::unary::acos_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2588,14 +2588,14 @@ pub fn atan(self_: &Tensor) -> Result<Tensor> {
 
 fn atan_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan");
-    native::unary::atan_meta(&mut iter, self_)?;
-    native::unary::atan(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn atan_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atan");
-    native::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2631,14 +2631,14 @@ pub fn atan_(self_: &Tensor) -> Result<()> {
 
 fn atan__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atan_", self_);
-    native::unary::atan_meta(&mut iter, self_)?;
-    native::unary::atan(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan(&mut iter, self_)?;
     iter.finish()
 }
 
 fn atan__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atan_", self_);
-    native::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2674,14 +2674,14 @@ pub fn atan_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn atan_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan.out", out);
-    native::unary::atan_meta(&mut iter, self_)?;
-    native::unary::atan(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn atan_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atan.out", out);
-    native::unary::atan_meta(&mut iter, self_)?;
+    native::pointwise::unary::atan_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2717,14 +2717,14 @@ pub fn sinh(self_: &Tensor) -> Result<Tensor> {
 
 fn sinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinh");
-    native::unary::sinh_meta(&mut iter, self_)?;
-    native::unary::sinh(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sinh");
-    native::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2760,14 +2760,14 @@ pub fn sinh_(self_: &Tensor) -> Result<()> {
 
 fn sinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sinh_", self_);
-    native::unary::sinh_meta(&mut iter, self_)?;
-    native::unary::sinh(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sinh_", self_);
-    native::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2803,14 +2803,14 @@ pub fn sinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinh.out", out);
-    native::unary::sinh_meta(&mut iter, self_)?;
-    native::unary::sinh(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sinh.out", out);
-    native::unary::sinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::sinh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2846,14 +2846,14 @@ pub fn cosh(self_: &Tensor) -> Result<Tensor> {
 
 fn cosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cosh");
-    native::unary::cosh_meta(&mut iter, self_)?;
-    native::unary::cosh(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn cosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("cosh");
-    native::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -2889,14 +2889,14 @@ pub fn cosh_(self_: &Tensor) -> Result<()> {
 
 fn cosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("cosh_", self_);
-    native::unary::cosh_meta(&mut iter, self_)?;
-    native::unary::cosh(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn cosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("cosh_", self_);
-    native::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -2932,14 +2932,14 @@ pub fn cosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn cosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cosh.out", out);
-    native::unary::cosh_meta(&mut iter, self_)?;
-    native::unary::cosh(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn cosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("cosh.out", out);
-    native::unary::cosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::cosh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -2975,14 +2975,14 @@ pub fn tanh(self_: &Tensor) -> Result<Tensor> {
 
 fn tanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh");
-    native::unary::tanh_meta(&mut iter, self_)?;
-    native::unary::tanh(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn tanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("tanh");
-    native::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3018,14 +3018,14 @@ pub fn tanh_(self_: &Tensor) -> Result<()> {
 
 fn tanh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("tanh_", self_);
-    native::unary::tanh_meta(&mut iter, self_)?;
-    native::unary::tanh(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn tanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("tanh_", self_);
-    native::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3061,14 +3061,14 @@ pub fn tanh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn tanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tanh.out", out);
-    native::unary::tanh_meta(&mut iter, self_)?;
-    native::unary::tanh(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn tanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("tanh.out", out);
-    native::unary::tanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::tanh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3104,14 +3104,14 @@ pub fn sigmoid(self_: &Tensor) -> Result<Tensor> {
 
 fn sigmoid_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid");
-    native::unary::sigmoid_meta(&mut iter, self_)?;
-    native::unary::sigmoid(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn sigmoid_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("sigmoid");
-    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3147,14 +3147,14 @@ pub fn sigmoid_(self_: &Tensor) -> Result<()> {
 
 fn sigmoid__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sigmoid_", self_);
-    native::unary::sigmoid_meta(&mut iter, self_)?;
-    native::unary::sigmoid(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid(&mut iter, self_)?;
     iter.finish()
 }
 
 fn sigmoid__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("sigmoid_", self_);
-    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3190,14 +3190,14 @@ pub fn sigmoid_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn sigmoid_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sigmoid.out", out);
-    native::unary::sigmoid_meta(&mut iter, self_)?;
-    native::unary::sigmoid(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn sigmoid_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("sigmoid.out", out);
-    native::unary::sigmoid_meta(&mut iter, self_)?;
+    native::pointwise::unary::sigmoid_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3233,14 +3233,14 @@ pub fn erf(self_: &Tensor) -> Result<Tensor> {
 
 fn erf_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erf");
-    native::unary::erf_meta(&mut iter, self_)?;
-    native::unary::erf(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn erf_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erf");
-    native::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3276,14 +3276,14 @@ pub fn erf_(self_: &Tensor) -> Result<()> {
 
 fn erf__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("erf_", self_);
-    native::unary::erf_meta(&mut iter, self_)?;
-    native::unary::erf(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf(&mut iter, self_)?;
     iter.finish()
 }
 
 fn erf__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("erf_", self_);
-    native::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3319,14 +3319,14 @@ pub fn erf_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn erf_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erf.out", out);
-    native::unary::erf_meta(&mut iter, self_)?;
-    native::unary::erf(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn erf_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erf.out", out);
-    native::unary::erf_meta(&mut iter, self_)?;
+    native::pointwise::unary::erf_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3362,14 +3362,14 @@ pub fn erfc(self_: &Tensor) -> Result<Tensor> {
 
 fn erfc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erfc");
-    native::unary::erfc_meta(&mut iter, self_)?;
-    native::unary::erfc(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn erfc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("erfc");
-    native::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3405,14 +3405,14 @@ pub fn erfc_(self_: &Tensor) -> Result<()> {
 
 fn erfc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("erfc_", self_);
-    native::unary::erfc_meta(&mut iter, self_)?;
-    native::unary::erfc(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc(&mut iter, self_)?;
     iter.finish()
 }
 
 fn erfc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("erfc_", self_);
-    native::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3448,14 +3448,14 @@ pub fn erfc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn erfc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erfc.out", out);
-    native::unary::erfc_meta(&mut iter, self_)?;
-    native::unary::erfc(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn erfc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("erfc.out", out);
-    native::unary::erfc_meta(&mut iter, self_)?;
+    native::pointwise::unary::erfc_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3491,14 +3491,14 @@ pub fn floor(self_: &Tensor) -> Result<Tensor> {
 
 fn floor_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor");
-    native::unary::floor_meta(&mut iter, self_)?;
-    native::unary::floor(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn floor_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("floor");
-    native::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3534,14 +3534,14 @@ pub fn floor_(self_: &Tensor) -> Result<()> {
 
 fn floor__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("floor_", self_);
-    native::unary::floor_meta(&mut iter, self_)?;
-    native::unary::floor(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor(&mut iter, self_)?;
     iter.finish()
 }
 
 fn floor__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("floor_", self_);
-    native::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3577,14 +3577,14 @@ pub fn floor_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn floor_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor.out", out);
-    native::unary::floor_meta(&mut iter, self_)?;
-    native::unary::floor(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn floor_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("floor.out", out);
-    native::unary::floor_meta(&mut iter, self_)?;
+    native::pointwise::unary::floor_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3620,14 +3620,14 @@ pub fn ceil(self_: &Tensor) -> Result<Tensor> {
 
 fn ceil_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ceil");
-    native::unary::ceil_meta(&mut iter, self_)?;
-    native::unary::ceil(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn ceil_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("ceil");
-    native::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3663,14 +3663,14 @@ pub fn ceil_(self_: &Tensor) -> Result<()> {
 
 fn ceil__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("ceil_", self_);
-    native::unary::ceil_meta(&mut iter, self_)?;
-    native::unary::ceil(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil(&mut iter, self_)?;
     iter.finish()
 }
 
 fn ceil__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("ceil_", self_);
-    native::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3706,14 +3706,14 @@ pub fn ceil_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn ceil_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ceil.out", out);
-    native::unary::ceil_meta(&mut iter, self_)?;
-    native::unary::ceil(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn ceil_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("ceil.out", out);
-    native::unary::ceil_meta(&mut iter, self_)?;
+    native::pointwise::unary::ceil_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3749,14 +3749,14 @@ pub fn round(self_: &Tensor) -> Result<Tensor> {
 
 fn round_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round");
-    native::unary::round_meta(&mut iter, self_)?;
-    native::unary::round(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn round_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round");
-    native::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -3792,14 +3792,14 @@ pub fn round_(self_: &Tensor) -> Result<()> {
 
 fn round__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("round_", self_);
-    native::unary::round_meta(&mut iter, self_)?;
-    native::unary::round(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round(&mut iter, self_)?;
     iter.finish()
 }
 
 fn round__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("round_", self_);
-    native::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -3835,14 +3835,14 @@ pub fn round_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn round_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.out", out);
-    native::unary::round_meta(&mut iter, self_)?;
-    native::unary::round(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn round_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.out", out);
-    native::unary::round_meta(&mut iter, self_)?;
+    native::pointwise::unary::round_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -3878,14 +3878,14 @@ pub fn round_decimals(self_: &Tensor, decimals: i64) -> Result<Tensor> {
 
 fn round_decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round.decimals");
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
     iter.take_result()
 }
 
 fn round_decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("round.decimals");
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
     iter.take_result()
 }
 
@@ -3921,14 +3921,14 @@ pub fn round__decimals(self_: &Tensor, decimals: i64) -> Result<()> {
 
 fn round__decimals_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
     let mut iter = TensorIterator::in_place("round_.decimals", self_);
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
     iter.finish()
 }
 
 fn round__decimals_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64) -> Result<()> {
     let mut iter = TensorIterator::in_place("round_.decimals", self_);
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
     iter.finish()
 }
 
@@ -3964,14 +3964,14 @@ pub fn round_decimals_out(self_: &Tensor, decimals: i64, out: &Tensor) -> Result
 
 fn round_decimals_out_cpu(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.decimals_out", out);
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
-    native::unary::round_decimals(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals(&mut iter, self_, decimals)?;
     iter.finish_out()
 }
 
 fn round_decimals_out_meta(_keys: DispatchKeySet, self_: &Tensor, decimals: i64, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("round.decimals_out", out);
-    native::unary::round_decimals_meta(&mut iter, self_, decimals)?;
+    native::pointwise::unary::round_decimals_meta(&mut iter, self_, decimals)?;
     iter.finish_out()
 }
 
@@ -4008,14 +4008,14 @@ pub fn trunc(self_: &Tensor) -> Result<Tensor> {
 
 fn trunc_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("trunc");
-    native::unary::trunc_meta(&mut iter, self_)?;
-    native::unary::trunc(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn trunc_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("trunc");
-    native::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4051,14 +4051,14 @@ pub fn trunc_(self_: &Tensor) -> Result<()> {
 
 fn trunc__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("trunc_", self_);
-    native::unary::trunc_meta(&mut iter, self_)?;
-    native::unary::trunc(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc(&mut iter, self_)?;
     iter.finish()
 }
 
 fn trunc__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("trunc_", self_);
-    native::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4094,14 +4094,14 @@ pub fn trunc_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn trunc_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("trunc.out", out);
-    native::unary::trunc_meta(&mut iter, self_)?;
-    native::unary::trunc(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn trunc_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("trunc.out", out);
-    native::unary::trunc_meta(&mut iter, self_)?;
+    native::pointwise::unary::trunc_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4137,14 +4137,14 @@ pub fn frac(self_: &Tensor) -> Result<Tensor> {
 
 fn frac_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("frac");
-    native::unary::frac_meta(&mut iter, self_)?;
-    native::unary::frac(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn frac_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("frac");
-    native::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4180,14 +4180,14 @@ pub fn frac_(self_: &Tensor) -> Result<()> {
 
 fn frac__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("frac_", self_);
-    native::unary::frac_meta(&mut iter, self_)?;
-    native::unary::frac(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac(&mut iter, self_)?;
     iter.finish()
 }
 
 fn frac__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("frac_", self_);
-    native::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4223,14 +4223,14 @@ pub fn frac_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn frac_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("frac.out", out);
-    native::unary::frac_meta(&mut iter, self_)?;
-    native::unary::frac(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn frac_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("frac.out", out);
-    native::unary::frac_meta(&mut iter, self_)?;
+    native::pointwise::unary::frac_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4266,14 +4266,14 @@ pub fn deg2rad(self_: &Tensor) -> Result<Tensor> {
 
 fn deg2rad_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("deg2rad");
-    native::unary::deg2rad_meta(&mut iter, self_)?;
-    native::unary::deg2rad(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn deg2rad_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("deg2rad");
-    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4309,14 +4309,14 @@ pub fn deg2rad_(self_: &Tensor) -> Result<()> {
 
 fn deg2rad__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("deg2rad_", self_);
-    native::unary::deg2rad_meta(&mut iter, self_)?;
-    native::unary::deg2rad(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad(&mut iter, self_)?;
     iter.finish()
 }
 
 fn deg2rad__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("deg2rad_", self_);
-    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4352,14 +4352,14 @@ pub fn deg2rad_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn deg2rad_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("deg2rad.out", out);
-    native::unary::deg2rad_meta(&mut iter, self_)?;
-    native::unary::deg2rad(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn deg2rad_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("deg2rad.out", out);
-    native::unary::deg2rad_meta(&mut iter, self_)?;
+    native::pointwise::unary::deg2rad_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4395,14 +4395,14 @@ pub fn angle(self_: &Tensor) -> Result<Tensor> {
 
 fn angle_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("angle");
-    native::unary::angle_meta(&mut iter, self_)?;
-    native::unary::angle(&mut iter, self_)?;
+    native::pointwise::unary::angle_meta(&mut iter, self_)?;
+    native::pointwise::unary::angle(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn angle_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("angle");
-    native::unary::angle_meta(&mut iter, self_)?;
+    native::pointwise::unary::angle_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4438,14 +4438,14 @@ pub fn angle_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn angle_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("angle.out", out);
-    native::unary::angle_meta(&mut iter, self_)?;
-    native::unary::angle(&mut iter, self_)?;
+    native::pointwise::unary::angle_meta(&mut iter, self_)?;
+    native::pointwise::unary::angle(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn angle_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("angle.out", out);
-    native::unary::angle_meta(&mut iter, self_)?;
+    native::pointwise::unary::angle_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4481,14 +4481,14 @@ pub fn rad2deg(self_: &Tensor) -> Result<Tensor> {
 
 fn rad2deg_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rad2deg");
-    native::unary::rad2deg_meta(&mut iter, self_)?;
-    native::unary::rad2deg(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn rad2deg_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("rad2deg");
-    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4524,14 +4524,14 @@ pub fn rad2deg_(self_: &Tensor) -> Result<()> {
 
 fn rad2deg__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("rad2deg_", self_);
-    native::unary::rad2deg_meta(&mut iter, self_)?;
-    native::unary::rad2deg(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg(&mut iter, self_)?;
     iter.finish()
 }
 
 fn rad2deg__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("rad2deg_", self_);
-    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4567,14 +4567,14 @@ pub fn rad2deg_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn rad2deg_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rad2deg.out", out);
-    native::unary::rad2deg_meta(&mut iter, self_)?;
-    native::unary::rad2deg(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn rad2deg_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("rad2deg.out", out);
-    native::unary::rad2deg_meta(&mut iter, self_)?;
+    native::pointwise::unary::rad2deg_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4610,14 +4610,14 @@ pub fn asinh(self_: &Tensor) -> Result<Tensor> {
 
 fn asinh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asinh");
-    native::unary::asinh_meta(&mut iter, self_)?;
-    native::unary::asinh(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn asinh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("asinh");
-    native::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4653,14 +4653,14 @@ pub fn asinh_(self_: &Tensor) -> Result<()> {
 
 fn asinh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("asinh_", self_);
-    native::unary::asinh_meta(&mut iter, self_)?;
-    native::unary::asinh(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn asinh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("asinh_", self_);
-    native::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4696,14 +4696,14 @@ pub fn asinh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn asinh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asinh.out", out);
-    native::unary::asinh_meta(&mut iter, self_)?;
-    native::unary::asinh(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn asinh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("asinh.out", out);
-    native::unary::asinh_meta(&mut iter, self_)?;
+    native::pointwise::unary::asinh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4739,14 +4739,14 @@ pub fn acosh(self_: &Tensor) -> Result<Tensor> {
 
 fn acosh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acosh");
-    native::unary::acosh_meta(&mut iter, self_)?;
-    native::unary::acosh(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn acosh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("acosh");
-    native::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4782,14 +4782,14 @@ pub fn acosh_(self_: &Tensor) -> Result<()> {
 
 fn acosh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("acosh_", self_);
-    native::unary::acosh_meta(&mut iter, self_)?;
-    native::unary::acosh(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn acosh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("acosh_", self_);
-    native::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4825,14 +4825,14 @@ pub fn acosh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn acosh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acosh.out", out);
-    native::unary::acosh_meta(&mut iter, self_)?;
-    native::unary::acosh(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn acosh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("acosh.out", out);
-    native::unary::acosh_meta(&mut iter, self_)?;
+    native::pointwise::unary::acosh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 
@@ -4868,14 +4868,14 @@ pub fn atanh(self_: &Tensor) -> Result<Tensor> {
 
 fn atanh_cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atanh");
-    native::unary::atanh_meta(&mut iter, self_)?;
-    native::unary::atanh(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh(&mut iter, self_)?;
     iter.take_result()
 }
 
 fn atanh_meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
     let mut iter = TensorIterator::functional("atanh");
-    native::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
     iter.take_result()
 }
 
@@ -4911,14 +4911,14 @@ pub fn atanh_(self_: &Tensor) -> Result<()> {
 
 fn atanh__cpu(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atanh_", self_);
-    native::unary::atanh_meta(&mut iter, self_)?;
-    native::unary::atanh(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh(&mut iter, self_)?;
     iter.finish()
 }
 
 fn atanh__meta(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::in_place("atanh_", self_);
-    native::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
     iter.finish()
 }
 
@@ -4954,14 +4954,14 @@ pub fn atanh_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 
 fn atanh_out_cpu(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atanh.out", out);
-    native::unary::atanh_meta(&mut iter, self_)?;
-    native::unary::atanh(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh(&mut iter, self_)?;
     iter.finish_out()
 }
 
 fn atanh_out_meta(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
     let mut iter = TensorIterator::out("atanh.out", out);
-    native::unary::atanh_meta(&mut iter, self_)?;
+    native::pointwise::unary::atanh_meta(&mut iter, self_)?;
     iter.finish_out()
 }
 

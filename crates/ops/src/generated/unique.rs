@@ -49,7 +49,7 @@ fn _unique2_kernel(
     if self_.was_resized() {
         return _unique2_kernel(_keys, &self_.snapshot(), sorted, return_inverse, return_counts);
     }
-    native::unique::unique2(self_, sorted, return_inverse, return_counts)
+    native::index::unique::unique2(self_, sorted, return_inverse, return_counts)
 }
 
 fn _unique2_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -99,7 +99,7 @@ fn unique_consecutive_kernel(
     if self_.was_resized() {
         return unique_consecutive_kernel(_keys, &self_.snapshot(), return_inverse, return_counts, dim);
     }
-    native::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
+    native::index::unique::unique_consecutive(self_, return_inverse, return_counts, dim)
 }
 
 fn unique_consecutive_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -150,7 +150,7 @@ fn unique_dim_kernel(
     if self_.was_resized() {
         return unique_dim_kernel(_keys, &self_.snapshot(), dim, sorted, return_inverse, return_counts);
     }
-    native::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
+    native::index::unique::unique_dim(self_, dim, sorted, return_inverse, return_counts)
 }
 
 fn unique_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -200,7 +200,7 @@ fn unique_dim_consecutive_kernel(
     if self_.was_resized() {
         return unique_dim_consecutive_kernel(_keys, &self_.snapshot(), dim, return_inverse, return_counts);
     }
-    native::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
+    native::index::unique::unique_dim_consecutive(self_, dim, return_inverse, return_counts)
 }
 
 fn unique_dim_consecutive_boxed(given: &[Value]) -> Result<Vec<Value>> {

@@ -42,7 +42,7 @@ fn upsample_nearest1d_composite(
     output_size: &[i64],
     scales: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest1d(self_, output_size, scales)
+    native::nn::upsample::upsample_nearest1d(self_, output_size, scales)
 }
 
 fn upsample_nearest1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -90,7 +90,7 @@ fn upsample_nearest1d_out_composite(
     scales: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest1d(self_, output_size, scales)?;
+    let result = native::nn::upsample::upsample_nearest1d(self_, output_size, scales)?;
     copy_to_out(&result, out)
 }
 
@@ -143,7 +143,7 @@ fn upsample_nearest1d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)
+    native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)
 }
 
 fn upsample_nearest1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -192,7 +192,7 @@ fn upsample_nearest1d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -247,7 +247,7 @@ fn upsample_nearest2d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)
+    native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)
 }
 
 fn upsample_nearest2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -303,7 +303,7 @@ fn upsample_nearest2d_out_composite(
     scales_w: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)?;
+    let result = native::nn::upsample::upsample_nearest2d(self_, output_size, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -357,7 +357,7 @@ fn upsample_nearest2d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)
+    native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)
 }
 
 fn upsample_nearest2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -406,7 +406,7 @@ fn upsample_nearest2d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -463,7 +463,7 @@ fn upsample_nearest3d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)
+    native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)
 }
 
 fn upsample_nearest3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -522,7 +522,7 @@ fn upsample_nearest3d_out_composite(
     scales_w: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)?;
+    let result = native::nn::upsample::upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -577,7 +577,7 @@ fn upsample_nearest3d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
+    native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
 }
 
 fn upsample_nearest3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -626,7 +626,7 @@ fn upsample_nearest3d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -674,7 +674,7 @@ fn _upsample_nearest_exact1d_composite(
     output_size: &[i64],
     scales: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact1d(self_, output_size, scales)
+    native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales)
 }
 
 fn _upsample_nearest_exact1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -723,7 +723,7 @@ fn _upsample_nearest_exact1d_out_composite(
     scales: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::_upsample_nearest_exact1d(self_, output_size, scales)?;
+    let result = native::nn::upsample::_upsample_nearest_exact1d(self_, output_size, scales)?;
     copy_to_out(&result, out)
 }
 
@@ -776,7 +776,7 @@ fn _upsample_nearest_exact1d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
+    native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
 }
 
 fn _upsample_nearest_exact1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -829,7 +829,7 @@ fn _upsample_nearest_exact1d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -884,7 +884,7 @@ fn _upsample_nearest_exact2d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)
+    native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)
 }
 
 fn _upsample_nearest_exact2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -940,7 +940,7 @@ fn _upsample_nearest_exact2d_out_composite(
     scales_w: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)?;
+    let result = native::nn::upsample::_upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -994,7 +994,7 @@ fn _upsample_nearest_exact2d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
+    native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
 }
 
 fn _upsample_nearest_exact2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1047,7 +1047,7 @@ fn _upsample_nearest_exact2d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -1104,7 +1104,7 @@ fn _upsample_nearest_exact3d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)
+    native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)
 }
 
 fn _upsample_nearest_exact3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1164,7 +1164,7 @@ fn _upsample_nearest_exact3d_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result =
-        native::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)?;
+        native::nn::upsample::_upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -1219,7 +1219,7 @@ fn _upsample_nearest_exact3d_vec_composite(
     output_size: Option<&[i64]>,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
+    native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
 }
 
 fn _upsample_nearest_exact3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1272,7 +1272,7 @@ fn _upsample_nearest_exact3d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)?;
+    let result = native::nn::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -1326,7 +1326,7 @@ fn upsample_linear1d_composite(
     align_corners: bool,
     scales: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_linear1d(self_, output_size, align_corners, scales)
+    native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales)
 }
 
 fn upsample_linear1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1377,7 +1377,7 @@ fn upsample_linear1d_out_composite(
     scales: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_linear1d(self_, output_size, align_corners, scales)?;
+    let result = native::nn::upsample::upsample_linear1d(self_, output_size, align_corners, scales)?;
     copy_to_out(&result, out)
 }
 
@@ -1433,7 +1433,7 @@ fn upsample_linear1d_vec_composite(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)
+    native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)
 }
 
 fn upsample_linear1d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1489,7 +1489,8 @@ fn upsample_linear1d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)?;
+    let result =
+        native::nn::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -1547,7 +1548,7 @@ fn upsample_bilinear2d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)
+    native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)
 }
 
 fn upsample_bilinear2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1607,7 +1608,7 @@ fn upsample_bilinear2d_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result =
-        native::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)?;
+        native::nn::upsample::upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -1664,7 +1665,7 @@ fn upsample_bilinear2d_vec_composite(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)
+    native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)
 }
 
 fn upsample_bilinear2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1720,7 +1721,8 @@ fn upsample_bilinear2d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)?;
+    let result =
+        native::nn::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -1780,7 +1782,14 @@ fn upsample_trilinear3d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_trilinear3d(self_, output_size, align_corners, scales_d, scales_h, scales_w)
+    native::nn::upsample::upsample_trilinear3d(
+        self_,
+        output_size,
+        align_corners,
+        scales_d,
+        scales_h,
+        scales_w,
+    )
 }
 
 fn upsample_trilinear3d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1842,7 +1851,7 @@ fn upsample_trilinear3d_out_composite(
     scales_w: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_trilinear3d(
+    let result = native::nn::upsample::upsample_trilinear3d(
         self_,
         output_size,
         align_corners,
@@ -1907,7 +1916,7 @@ fn upsample_trilinear3d_vec_composite(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)
+    native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)
 }
 
 fn upsample_trilinear3d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1964,7 +1973,7 @@ fn upsample_trilinear3d_vec_out_composite(
     out: &Tensor,
 ) -> Result<()> {
     let result =
-        native::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)?;
+        native::nn::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)?;
     copy_to_out(&result, out)
 }
 
@@ -2022,7 +2031,7 @@ fn upsample_bicubic2d_composite(
     scales_h: Option<f64>,
     scales_w: Option<f64>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)
+    native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)
 }
 
 fn upsample_bicubic2d_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2081,7 +2090,8 @@ fn upsample_bicubic2d_out_composite(
     scales_w: Option<f64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)?;
+    let result =
+        native::nn::upsample::upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)?;
     copy_to_out(&result, out)
 }
 
@@ -2138,7 +2148,7 @@ fn upsample_bicubic2d_vec_composite(
     align_corners: bool,
     scale_factors: Option<&[f64]>,
 ) -> Result<Tensor> {
-    native::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)
+    native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)
 }
 
 fn upsample_bicubic2d_vec_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -2194,7 +2204,8 @@ fn upsample_bicubic2d_vec_out_composite(
     scale_factors: Option<&[f64]>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)?;
+    let result =
+        native::nn::upsample::upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors)?;
     copy_to_out(&result, out)
 }
 

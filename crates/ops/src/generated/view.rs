@@ -34,7 +34,7 @@ pub fn detach(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn detach_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view::detach(self_)
+    native::shape::view::detach(self_)
 }
 
 fn detach_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -67,7 +67,7 @@ pub fn expand(self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
 }
 
 fn expand_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], implicit: bool) -> Result<Tensor> {
-    native::view::expand(self_, size, implicit)
+    native::shape::view::expand(self_, size, implicit)
 }
 
 fn expand_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -100,7 +100,7 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 fn permute_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    native::view::permute(self_, dims)
+    native::shape::view::permute(self_, dims)
 }
 
 fn permute_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -133,7 +133,7 @@ pub fn t(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn t_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view::t(self_)
+    native::shape::view::t(self_)
 }
 
 fn t_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -166,7 +166,7 @@ pub fn transpose_int(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
 }
 
 fn transpose_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
-    native::view::transpose(self_, dim0, dim1)
+    native::shape::view::transpose(self_, dim0, dim1)
 }
 
 fn transpose_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -199,7 +199,7 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 fn view_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::view::view(self_, size)
+    native::shape::view::view(self_, size)
 }
 
 fn view_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -232,7 +232,7 @@ pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
 }
 
 fn view_dtype_composite(_keys: DispatchKeySet, self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
-    native::view::view_dtype(self_, dtype)
+    native::shape::view::view_dtype(self_, dtype)
 }
 
 fn view_dtype_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -265,7 +265,7 @@ pub fn alias(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn alias_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view::alias(self_)
+    native::shape::view::alias(self_)
 }
 
 fn alias_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -313,7 +313,7 @@ fn as_strided_kernel(
     if self_.was_resized() {
         return as_strided_kernel(_keys, &self_.snapshot(), size, stride, storage_offset);
     }
-    native::view::as_strided(self_, size, stride, storage_offset)
+    native::shape::view::as_strided(self_, size, stride, storage_offset)
 }
 
 fn as_strided_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -347,7 +347,7 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
 }
 
 fn reshape_composite(_keys: DispatchKeySet, self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
-    native::view::reshape(self_, shape)
+    native::shape::view::reshape(self_, shape)
 }
 
 fn reshape_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -380,7 +380,7 @@ pub fn select_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 }
 
 fn select_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    native::view::select(self_, dim, index)
+    native::shape::view::select(self_, dim, index)
 }
 
 fn select_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -426,7 +426,7 @@ fn slice_tensor_composite(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    native::view::slice(self_, dim, start, end, step)
+    native::shape::view::slice(self_, dim, start, end, step)
 }
 
 fn slice_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -466,7 +466,7 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn unsqueeze_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::view::unsqueeze(self_, dim)
+    native::shape::view::unsqueeze(self_, dim)
 }
 
 fn unsqueeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -499,7 +499,7 @@ pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn squeeze_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view::squeeze(self_)
+    native::shape::view::squeeze(self_)
 }
 
 fn squeeze_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -532,7 +532,7 @@ pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn squeeze_dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::view::squeeze_dim(self_, dim)
+    native::shape::view::squeeze_dim(self_, dim)
 }
 
 fn squeeze_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -565,7 +565,7 @@ pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 }
 
 fn squeeze_dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    native::view::squeeze_dims(self_, dim)
+    native::shape::view::squeeze_dims(self_, dim)
 }
 
 fn squeeze_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -604,7 +604,7 @@ fn diagonal_composite(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    native::view::diagonal(self_, offset, dim1, dim2)
+    native::shape::view::diagonal(self_, offset, dim1, dim2)
 }
 
 fn diagonal_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -648,7 +648,7 @@ fn unfold_kernel(
     if self_.was_resized() {
         return unfold_kernel(_keys, &self_.snapshot(), dimension, size, step);
     }
-    native::view::unfold(self_, dimension, size, step)
+    native::shape::view::unfold(self_, dimension, size, step)
 }
 
 fn unfold_boxed(given: &[Value]) -> Result<Vec<Value>> {

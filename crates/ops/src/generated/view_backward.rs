@@ -41,7 +41,7 @@ fn select_backward_composite(
     dim: i64,
     index: i64,
 ) -> Result<Tensor> {
-    native::view_backward::select_backward(grad_output, input_sizes, dim, index)
+    native::shape::view_backward::select_backward(grad_output, input_sizes, dim, index)
 }
 
 fn select_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -90,7 +90,7 @@ fn slice_backward_composite(
     end: i64,
     step: i64,
 ) -> Result<Tensor> {
-    native::view_backward::slice_backward(grad_output, input_sizes, dim, start, end, step)
+    native::shape::view_backward::slice_backward(grad_output, input_sizes, dim, start, end, step)
 }
 
 fn slice_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -147,7 +147,7 @@ fn diagonal_backward_composite(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    native::view_backward::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
+    native::shape::view_backward::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
 }
 
 fn diagonal_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -204,7 +204,7 @@ fn unfold_backward_kernel(
     if grad_in.was_resized() {
         return unfold_backward_kernel(_keys, &grad_in.snapshot(), input_sizes, dim, size, step);
     }
-    native::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
+    native::shape::view_backward::unfold_backward(grad_in, input_sizes, dim, size, step)
 }
 
 fn unfold_backward_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -250,7 +250,7 @@ fn select_scatter_composite(
     dim: i64,
     index: i64,
 ) -> Result<Tensor> {
-    native::view_backward::select_scatter(self_, src, dim, index)
+    native::shape::view_backward::select_scatter(self_, src, dim, index)
 }
 
 fn select_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -294,7 +294,7 @@ fn select_scatter_out_composite(
     index: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_backward::select_scatter(self_, src, dim, index)?;
+    let result = native::shape::view_backward::select_scatter(self_, src, dim, index)?;
     copy_to_out(&result, out)
 }
 
@@ -351,7 +351,7 @@ fn slice_scatter_composite(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    native::view_backward::slice_scatter(self_, src, dim, start, end, step)
+    native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step)
 }
 
 fn slice_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -410,7 +410,7 @@ fn slice_scatter_out_composite(
     step: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_backward::slice_scatter(self_, src, dim, start, end, step)?;
+    let result = native::shape::view_backward::slice_scatter(self_, src, dim, start, end, step)?;
     copy_to_out(&result, out)
 }
 
@@ -460,7 +460,7 @@ fn diagonal_scatter_composite(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    native::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)
+    native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)
 }
 
 fn diagonal_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -518,7 +518,7 @@ fn diagonal_scatter_out_composite(
     dim2: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)?;
+    let result = native::shape::view_backward::diagonal_scatter(self_, src, offset, dim1, dim2)?;
     copy_to_out(&result, out)
 }
 
@@ -566,7 +566,7 @@ fn diag_embed_composite(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    native::view_backward::diag_embed(self_, offset, dim1, dim2)
+    native::shape::view_backward::diag_embed(self_, offset, dim1, dim2)
 }
 
 fn diag_embed_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -607,7 +607,7 @@ fn diag_embed_out_composite(
     dim2: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_backward::diag_embed(self_, offset, dim1, dim2)?;
+    let result = native::shape::view_backward::diag_embed(self_, offset, dim1, dim2)?;
     copy_to_out(&result, out)
 }
 

@@ -34,7 +34,7 @@ pub fn alias_copy(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn alias_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view_copies::alias_copy(self_)
+    native::shape::view_copies::alias_copy(self_)
 }
 
 fn alias_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -67,7 +67,7 @@ pub fn alias_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn alias_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::view_copies::alias_copy(self_)?;
+    let result = native::shape::view_copies::alias_copy(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -112,7 +112,7 @@ fn as_strided_copy_composite(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    native::view_copies::as_strided_copy(self_, size, stride, storage_offset)
+    native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset)
 }
 
 fn as_strided_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -162,7 +162,7 @@ fn as_strided_copy_out_composite(
     storage_offset: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::as_strided_copy(self_, size, stride, storage_offset)?;
+    let result = native::shape::view_copies::as_strided_copy(self_, size, stride, storage_offset)?;
     copy_to_out(&result, out)
 }
 
@@ -203,7 +203,7 @@ pub fn detach_copy(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn detach_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view_copies::detach_copy(self_)
+    native::shape::view_copies::detach_copy(self_)
 }
 
 fn detach_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -236,7 +236,7 @@ pub fn detach_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn detach_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::view_copies::detach_copy(self_)?;
+    let result = native::shape::view_copies::detach_copy(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -276,7 +276,7 @@ fn diagonal_copy_composite(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    native::view_copies::diagonal_copy(self_, offset, dim1, dim2)
+    native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2)
 }
 
 fn diagonal_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -317,7 +317,7 @@ fn diagonal_copy_out_composite(
     dim2: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::diagonal_copy(self_, offset, dim1, dim2)?;
+    let result = native::shape::view_copies::diagonal_copy(self_, offset, dim1, dim2)?;
     copy_to_out(&result, out)
 }
 
@@ -363,7 +363,7 @@ fn expand_copy_composite(
     size: &[i64],
     implicit: bool,
 ) -> Result<Tensor> {
-    native::view_copies::expand_copy(self_, size, implicit)
+    native::shape::view_copies::expand_copy(self_, size, implicit)
 }
 
 fn expand_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -402,7 +402,7 @@ fn expand_copy_out_composite(
     implicit: bool,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::expand_copy(self_, size, implicit)?;
+    let result = native::shape::view_copies::expand_copy(self_, size, implicit)?;
     copy_to_out(&result, out)
 }
 
@@ -443,7 +443,7 @@ fn narrow_copy_composite(
     start: i64,
     length: i64,
 ) -> Result<Tensor> {
-    native::view_copies::narrow_copy(self_, dim, start, length)
+    native::shape::view_copies::narrow_copy(self_, dim, start, length)
 }
 
 fn narrow_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -484,7 +484,7 @@ fn narrow_copy_out_composite(
     length: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::narrow_copy(self_, dim, start, length)?;
+    let result = native::shape::view_copies::narrow_copy(self_, dim, start, length)?;
     copy_to_out(&result, out)
 }
 
@@ -525,7 +525,7 @@ pub fn permute_copy(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
 }
 
 fn permute_copy_composite(_keys: DispatchKeySet, self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    native::view_copies::permute_copy(self_, dims)
+    native::shape::view_copies::permute_copy(self_, dims)
 }
 
 fn permute_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -563,7 +563,7 @@ fn permute_copy_out_composite(
     dims: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::permute_copy(self_, dims)?;
+    let result = native::shape::view_copies::permute_copy(self_, dims)?;
     copy_to_out(&result, out)
 }
 
@@ -597,7 +597,7 @@ pub fn select_copy_int(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 }
 
 fn select_copy_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    native::view_copies::select_copy(self_, dim, index)
+    native::shape::view_copies::select_copy(self_, dim, index)
 }
 
 fn select_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -639,7 +639,7 @@ fn select_copy_int_out_composite(
     index: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::select_copy(self_, dim, index)?;
+    let result = native::shape::view_copies::select_copy(self_, dim, index)?;
     copy_to_out(&result, out)
 }
 
@@ -688,7 +688,7 @@ fn slice_copy_tensor_composite(
     end: Option<i64>,
     step: i64,
 ) -> Result<Tensor> {
-    native::view_copies::slice_copy(self_, dim, start, end, step)
+    native::shape::view_copies::slice_copy(self_, dim, start, end, step)
 }
 
 fn slice_copy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -747,7 +747,7 @@ fn slice_copy_tensor_out_composite(
     step: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::slice_copy(self_, dim, start, end, step)?;
+    let result = native::shape::view_copies::slice_copy(self_, dim, start, end, step)?;
     copy_to_out(&result, out)
 }
 
@@ -789,7 +789,7 @@ pub fn squeeze_copy(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn squeeze_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view_copies::squeeze_copy(self_)
+    native::shape::view_copies::squeeze_copy(self_)
 }
 
 fn squeeze_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -822,7 +822,7 @@ pub fn squeeze_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn squeeze_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::view_copies::squeeze_copy(self_)?;
+    let result = native::shape::view_copies::squeeze_copy(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -856,7 +856,7 @@ pub fn squeeze_copy_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn squeeze_copy_dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::view_copies::squeeze_copy_dim(self_, dim)
+    native::shape::view_copies::squeeze_copy_dim(self_, dim)
 }
 
 fn squeeze_copy_dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -897,7 +897,7 @@ fn squeeze_copy_dim_out_composite(
     dim: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::squeeze_copy_dim(self_, dim)?;
+    let result = native::shape::view_copies::squeeze_copy_dim(self_, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -932,7 +932,7 @@ pub fn squeeze_copy_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
 }
 
 fn squeeze_copy_dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
-    native::view_copies::squeeze_copy_dims(self_, dim)
+    native::shape::view_copies::squeeze_copy_dims(self_, dim)
 }
 
 fn squeeze_copy_dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -973,7 +973,7 @@ fn squeeze_copy_dims_out_composite(
     dim: &[i64],
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::squeeze_copy_dims(self_, dim)?;
+    let result = native::shape::view_copies::squeeze_copy_dims(self_, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -1008,7 +1008,7 @@ pub fn t_copy(self_: &Tensor) -> Result<Tensor> {
 }
 
 fn t_copy_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::view_copies::t_copy(self_)
+    native::shape::view_copies::t_copy(self_)
 }
 
 fn t_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1041,7 +1041,7 @@ pub fn t_copy_out(self_: &Tensor, out: &Tensor) -> Result<()> {
 }
 
 fn t_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, out: &Tensor) -> Result<()> {
-    let result = native::view_copies::t_copy(self_)?;
+    let result = native::shape::view_copies::t_copy(self_)?;
     copy_to_out(&result, out)
 }
 
@@ -1083,7 +1083,7 @@ fn transpose_copy_int_composite(
     dim0: i64,
     dim1: i64,
 ) -> Result<Tensor> {
-    native::view_copies::transpose_copy(self_, dim0, dim1)
+    native::shape::view_copies::transpose_copy(self_, dim0, dim1)
 }
 
 fn transpose_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1125,7 +1125,7 @@ fn transpose_copy_int_out_composite(
     dim1: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::transpose_copy(self_, dim0, dim1)?;
+    let result = native::shape::view_copies::transpose_copy(self_, dim0, dim1)?;
     copy_to_out(&result, out)
 }
 
@@ -1166,7 +1166,7 @@ fn unfold_copy_composite(
     size: i64,
     step: i64,
 ) -> Result<Tensor> {
-    native::view_copies::unfold_copy(self_, dimension, size, step)
+    native::shape::view_copies::unfold_copy(self_, dimension, size, step)
 }
 
 fn unfold_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1207,7 +1207,7 @@ fn unfold_copy_out_composite(
     step: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::unfold_copy(self_, dimension, size, step)?;
+    let result = native::shape::view_copies::unfold_copy(self_, dimension, size, step)?;
     copy_to_out(&result, out)
 }
 
@@ -1248,7 +1248,7 @@ pub fn unsqueeze_copy(self_: &Tensor, dim: i64) -> Result<Tensor> {
 }
 
 fn unsqueeze_copy_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Tensor> {
-    native::view_copies::unsqueeze_copy(self_, dim)
+    native::shape::view_copies::unsqueeze_copy(self_, dim)
 }
 
 fn unsqueeze_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1284,7 +1284,7 @@ pub fn unsqueeze_copy_out(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> 
 }
 
 fn unsqueeze_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
-    let result = native::view_copies::unsqueeze_copy(self_, dim)?;
+    let result = native::shape::view_copies::unsqueeze_copy(self_, dim)?;
     copy_to_out(&result, out)
 }
 
@@ -1319,7 +1319,7 @@ pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
 }
 
 fn view_copy_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) -> Result<Tensor> {
-    native::view_copies::view_copy(self_, size)
+    native::shape::view_copies::view_copy(self_, size)
 }
 
 fn view_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1352,7 +1352,7 @@ pub fn view_copy_out(self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
 }
 
 fn view_copy_out_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64], out: &Tensor) -> Result<()> {
-    let result = native::view_copies::view_copy(self_, size)?;
+    let result = native::shape::view_copies::view_copy(self_, size)?;
     copy_to_out(&result, out)
 }
 
@@ -1391,7 +1391,7 @@ fn split_copy_tensor_composite(
     split_size: i64,
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::view_copies::split_copy(self_, split_size, dim)
+    native::shape::view_copies::split_copy(self_, split_size, dim)
 }
 
 fn split_copy_tensor_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1433,7 +1433,7 @@ fn split_copy_tensor_out_composite(
     dim: i64,
     out: &[Tensor],
 ) -> Result<()> {
-    let result = native::view_copies::split_copy(self_, split_size, dim)?;
+    let result = native::shape::view_copies::split_copy(self_, split_size, dim)?;
     copy_each_to_out(&result, out)
 }
 
@@ -1476,7 +1476,7 @@ fn split_with_sizes_copy_composite(
     split_sizes: &[i64],
     dim: i64,
 ) -> Result<Vec<Tensor>> {
-    native::view_copies::split_with_sizes_copy(self_, split_sizes, dim)
+    native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim)
 }
 
 fn split_with_sizes_copy_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1524,7 +1524,7 @@ fn split_with_sizes_copy_out_composite(
     dim: i64,
     out: &[Tensor],
 ) -> Result<()> {
-    let result = native::view_copies::split_with_sizes_copy(self_, split_sizes, dim)?;
+    let result = native::shape::view_copies::split_with_sizes_copy(self_, split_sizes, dim)?;
     copy_each_to_out(&result, out)
 }
 
@@ -1559,7 +1559,7 @@ pub fn unbind_copy_int(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
 }
 
 fn unbind_copy_int_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
-    native::view_copies::unbind_copy(self_, dim)
+    native::shape::view_copies::unbind_copy(self_, dim)
 }
 
 fn unbind_copy_int_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1600,7 +1600,7 @@ fn unbind_copy_int_out_composite(
     dim: i64,
     out: &[Tensor],
 ) -> Result<()> {
-    let result = native::view_copies::unbind_copy(self_, dim)?;
+    let result = native::shape::view_copies::unbind_copy(self_, dim)?;
     copy_each_to_out(&result, out)
 }
 
@@ -1652,7 +1652,7 @@ fn as_strided_scatter_composite(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    native::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)
+    native::shape::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)
 }
 
 fn as_strided_scatter_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -1711,7 +1711,7 @@ fn as_strided_scatter_out_composite(
     storage_offset: Option<i64>,
     out: &Tensor,
 ) -> Result<()> {
-    let result = native::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)?;
+    let result = native::shape::view_copies::as_strided_scatter(self_, src, size, stride, storage_offset)?;
     copy_to_out(&result, out)
 }
 

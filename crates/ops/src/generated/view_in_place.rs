@@ -33,7 +33,7 @@ pub fn squeeze_(self_: &Tensor) -> Result<()> {
 }
 
 fn squeeze__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::view_in_place::squeeze_(self_)
+    native::shape::view_in_place::squeeze_(self_)
 }
 
 fn squeeze__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -66,7 +66,7 @@ pub fn squeeze__dim(self_: &Tensor, dim: i64) -> Result<()> {
 }
 
 fn squeeze__dim_composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    native::view_in_place::squeeze_dim_(self_, dim)
+    native::shape::view_in_place::squeeze_dim_(self_, dim)
 }
 
 fn squeeze__dim_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -99,7 +99,7 @@ pub fn squeeze__dims(self_: &Tensor, dim: &[i64]) -> Result<()> {
 }
 
 fn squeeze__dims_composite(_keys: DispatchKeySet, self_: &Tensor, dim: &[i64]) -> Result<()> {
-    native::view_in_place::squeeze_dims_(self_, dim)
+    native::shape::view_in_place::squeeze_dims_(self_, dim)
 }
 
 fn squeeze__dims_boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -132,7 +132,7 @@ pub fn unsqueeze_(self_: &Tensor, dim: i64) -> Result<()> {
 }
 
 fn unsqueeze__composite(_keys: DispatchKeySet, self_: &Tensor, dim: i64) -> Result<()> {
-    native::view_in_place::unsqueeze_(self_, dim)
+    native::shape::view_in_place::unsqueeze_(self_, dim)
 }
 
 fn unsqueeze__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -165,7 +165,7 @@ pub fn t_(self_: &Tensor) -> Result<()> {
 }
 
 fn t__composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<()> {
-    native::view_in_place::t_(self_)
+    native::shape::view_in_place::t_(self_)
 }
 
 fn t__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -198,7 +198,7 @@ pub fn transpose_(self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
 }
 
 fn transpose__composite(_keys: DispatchKeySet, self_: &Tensor, dim0: i64, dim1: i64) -> Result<()> {
-    native::view_in_place::transpose_(self_, dim0, dim1)
+    native::shape::view_in_place::transpose_(self_, dim0, dim1)
 }
 
 fn transpose__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -237,7 +237,7 @@ fn as_strided__composite(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<()> {
-    native::view_in_place::as_strided_(self_, size, stride, storage_offset)
+    native::shape::view_in_place::as_strided_(self_, size, stride, storage_offset)
 }
 
 fn as_strided__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -277,7 +277,7 @@ fn resize__kernel(
     size: &[i64],
     memory_format: Option<MemoryFormat>,
 ) -> Result<()> {
-    native::view_in_place::resize_(self_, size, memory_format)
+    native::shape::view_in_place::resize_(self_, size, memory_format)
 }
 
 fn resize__boxed(given: &[Value]) -> Result<Vec<Value>> {
@@ -316,7 +316,7 @@ fn resize_as__composite(
     the_template: &Tensor,
     memory_format: Option<MemoryFormat>,
 ) -> Result<()> {
-    native::view_in_place::resize_as_(self_, the_template, memory_format)
+    native::shape::view_in_place::resize_as_(self_, the_template, memory_format)
 }
 
 fn resize_as__boxed(given: &[Value]) -> Result<Vec<Value>> {

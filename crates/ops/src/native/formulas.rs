@@ -30,7 +30,7 @@ pub(super) fn build_truth_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tenso
 /// Refuses an `out` of another type than `expected`.
 #[inline]
 pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Result<()> {
-    if iter.plain().is_none() {
+    if iter.trivial().is_none() {
         let got = iter.operands()[0].dtype();
         ensure!(expected == got, Dtype, "{}: Found dtype {got} but expected {expected}", iter.name());
     }

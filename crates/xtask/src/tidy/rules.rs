@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_sound_file_passes() {
         assert!(
-            errors("crates/ops/src/native/unary.rs", "//! Formulas of one argument.\nfn f() {}\n").is_empty()
+            errors("crates/ops/src/native/pointwise/unary.rs", "//! Formulas of one argument.\nfn f() {}\n").is_empty()
         );
         assert!(
             errors("a.rs", "//! Not `unsafe` in the code.\n// unsafe\nconst A: &str = \"unsafe\";\n")
@@ -311,12 +311,12 @@ mod tests {
                 "2: 1 lists that cannot",
             ),
             (
-                "crates/ops/src/native/unary.rs",
+                "crates/ops/src/native/pointwise/unary.rs",
                 "//! Does things.\n#[cfg(target_feature = \"x\")]\n",
                 "2: a pointwise",
             ),
             (
-                "crates/ops/src/native/unary.rs",
+                "crates/ops/src/native/pointwise/unary.rs",
                 "//! Does things.\n  ScalarType::F32 => 1,\n",
                 "2: a pointwise",
             ),

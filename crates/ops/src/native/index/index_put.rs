@@ -1,0 +1,349 @@
+//! `x[i, :, mask]`: elements named by a tensor of indices for each of several dimensions.
+
+use crate::native::index::index_select::wrapped;
+use crate::native::index::dim_index::{Combine, Places, ensure_written_once, in_wide, widened};
+use crate::native::factory::copy;
+use crate::native::index::nonzero_masked_select;
+use crate::native::shape::view;
+use crate::Tensor;
+use crate::structured::TensorSpec;
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
+
+/// What a list of indices means for a tensor: which sizes the result has, and where each of its elements lies.
+struct Plan {
+    /// Of the result.
+    sizes: DimVec,
+    /// Strides over the result of the tensor that is indexed, 0 where indices say where to go.
+    strides: DimVec,
+    /// For each place of the broadcast indices how far its element lies from the first one; dense.
+    offsets: Option<Tensor>,
+    /// Strides of `offsets` over the result.
+    offset_strides: DimVec,
+    /// The reach of the tensor that is indexed: every offset is below.
+    reach: i64,
+}
+
+/// One index per dimension that is indexed: masks become the indices of their true elements.
+fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    let mut expanded: Vec<Option<Tensor>> = Vec::new();
+    for index in indices {
+        let Some(index) = index else {
+            expanded.push(None);
+            continue;
+        };
+        ensure!(
+            index.device() == self_.device() || index.device().is_cpu(),
+            Device,
+            "{name}: indices should be either on cpu or on the same device as the indexed tensor ({}) but one is on {}",
+            self_.device(),
+            index.device()
+        );
+        match index.dtype() {
+            ScalarType::I64 => expanded.push(Some(index.clone())),
+            ScalarType::I32 => {
+                let long = copy::to_copy(index, Some(ScalarType::I64), None, None, None, false, None)?;
+                expanded.push(Some(long));
+            }
+            ScalarType::Bool | ScalarType::U8 => {
+                check_mask(name, self_, index, expanded.len())?;
+                let places = nonzero_masked_select::nonzero(index)?;
+                for d in 0..index.dim() as i64 {
+                    expanded.push(Some(view::select(&places, 1, d)?));
+                }
+            }
+            other => bail!(
+                Index,
+                "{name}: tensors used as indices must be long, int, byte or bool tensors but got {other}"
+            ),
+        }
+    }
+    ensure!(
+        expanded.len() <= self_.dim(),
+        Index,
+        "{name}: too many indices for tensor of dimension {} (got {})",
+        self_.dim(),
+        expanded.len()
+    );
+    expanded.resize(self_.dim(), None);
+    Ok(expanded)
+}
+
+fn check_mask(name: &str, self_: &Tensor, mask: &Tensor, first: usize) -> Result<()> {
+    for (d, &size) in mask.sizes().iter().enumerate() {
+        let wanted = self_.sizes().get(first + d).copied();
+        ensure!(
+            wanted == Some(size),
+            Index,
+            "{name}: The shape of the mask {:?} at index {d} does not match the shape of the indexed tensor {:?} at index {}",
+            mask.sizes(),
+            self_.sizes(),
+            first + d
+        );
+    }
+    Ok(())
+}
+
+impl Plan {
+    fn new(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Self> {
+        let indices = expand_masks(name, self_, indices)?;
+        let indexed: Vec<(usize, &Tensor)> =
+            indices.iter().enumerate().filter_map(|(d, index)| Some((d, index.as_ref()?))).collect();
+        let mut common = DimVec::new();
+        for (_, index) in &indexed {
+            common = shape::broadcast(&common, index.sizes()).map_err(|_| {
+                let shapes: Vec<&[i64]> = indexed.iter().map(|(_, i)| i.sizes()).collect();
+                let message = format!(
+                    "{name}: shape mismatch: indexing tensors could not be broadcast together with shapes {shapes:?}"
+                );
+                flambeau_core::Error::new(flambeau_core::ErrorKind::Index, message)
+            })?;
+        }
+        // Indices side by side leave their dimensions in place, others move to the front.
+        let dims: Vec<usize> = indexed.iter().map(|(d, _)| *d).collect();
+        let adjacent = dims.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        let at = if adjacent { dims.first().copied().unwrap_or(0) } else { 0 };
+        let g = self_.geometry();
+        let others = (0..g.dim()).filter(|d| !dims.contains(d));
+        let (mut sizes, mut strides): (DimVec, DimVec) =
+            others.map(|d| (g.sizes()[d], g.strides()[d])).unzip();
+        let mut offset_strides = DimVec::from_elem(0, sizes.len());
+        sizes.insert_from_slice(at, &common);
+        strides.insert_from_slice(at, &DimVec::from_elem(0, common.len()));
+        offset_strides.insert_from_slice(at, &shape::contiguous_strides(&common));
+        let offsets = offsets(name, self_, &indexed, &common)?;
+        // The largest offset there is, for indices at the end of every dimension that they name.
+        let last = |&d: &usize| (g.sizes()[d] - 1).max(0) * g.strides()[d];
+        let reach = dims.iter().map(last).sum::<i64>() + 1;
+        Ok(Plan { sizes, strides, offsets, offset_strides, reach })
+    }
+
+    fn places<'a>(&'a self, name: &'a str) -> Places<'a> {
+        Places {
+            name,
+            sizes: &self.sizes,
+            strides: &self.strides,
+            index_strides: &self.offset_strides,
+            dim: 0,
+            size: self.reach,
+            stride: 1,
+        }
+    }
+}
+
+/// The sum over the indexed dimensions of index times stride; `None` on a device without values.
+fn offsets(
+    name: &str,
+    self_: &Tensor,
+    indexed: &[(usize, &Tensor)],
+    common: &[i64],
+) -> Result<Option<Tensor>> {
+    if self_.device().is_meta() || indexed.iter().any(|(_, index)| index.device().is_meta()) {
+        return Ok(None);
+    }
+    let mut sums = fallible::filled(0i64, shape::numel(common)? as usize).map_err(|e| e.context(name))?;
+    for &(d, index) in indexed {
+        let (size, stride) = (self_.sizes()[d], self_.strides()[d]);
+        ensure!(
+            size > 0 || sums.is_empty(),
+            Index,
+            "{name}: index is out of bounds for dimension {d} with size 0"
+        );
+        let checked = wrapped(name, index, d, size)?;
+        let values = view::expand(&checked, common, false)?.to_vec::<i64>()?;
+        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value * stride);
+    }
+    Ok(Some(Tensor::from_vec(sums, common)?))
+}
+
+/// The elements of `self_` that `indices` name.
+pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    let plan = Plan::new("index", self_, indices)?;
+    let made = TensorSpec::like(self_, &plan.sizes).allocate("index")?;
+    if let Some(offsets) = plan.offsets.as_ref().filter(|_| made.numel() > 0) {
+        plan.places("index").pick(self_, offsets, &made)?;
+    }
+    Ok(made)
+}
+
+/// Writes `values`, broadcast, at the places that `indices` name, or adds them in row-major order.
+pub fn index_put_(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<()> {
+    const NAME: &str = "index_put_";
+    ensure!(
+        self_.dtype() == values.dtype(),
+        Dtype,
+        "{NAME}: Index put requires the source and destination dtypes match, got {} for the destination and {} for the \
+         source.",
+        self_.dtype(),
+        values.dtype()
+    );
+    ensure_written_once(NAME, self_)?;
+    let how = if accumulate { Combine::Add } else { Combine::Assign };
+    in_wide(self_, how, |target, wide| {
+        let plan = Plan::new(NAME, target, indices)?;
+        let values = widened(values, wide)?;
+        let Ok(value_strides) = shape::expand_strides(values.sizes(), values.strides(), &plan.sizes) else {
+            bail!(
+                Shape,
+                "{NAME}: shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {:?}",
+                values.sizes(),
+                plan.sizes
+            );
+        };
+        match &plan.offsets {
+            Some(offsets) if !plan.sizes.contains(&0) => {
+                // The offsets were made of indices that were looked at.
+                plan.places(NAME).place(target, offsets, (&values, &value_strides), how, true)
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+/// As [`index_put_`], into a copy.
+pub fn index_put(
+    self_: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    let made = copy::clone(self_, Some(MemoryFormat::Preserve))?;
+    index_put_(&made, indices, values, accumulate)?;
+    Ok(made)
+}
+
+/// Elements of `self_` in flat order, named by `index`; negative ones count from the back.
+pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
+    ensure!(
+        index.dtype() == ScalarType::I64,
+        Dtype,
+        "take: Expected a long tensor for index, but got {}",
+        index.dtype()
+    );
+    ensure!(self_.numel() != 0 || index.numel() == 0, Index, "take: tried to take from an empty tensor");
+    let flat = flat_offsets("take", self_, index)?;
+    let made = TensorSpec::like(self_, index.sizes()).allocate("take")?;
+    if let Some(offsets) = flat.filter(|_| made.numel() > 0) {
+        flat_places("take", self_, index, &DimVec::from_elem(0, index.dim()))?
+            .pick(self_, &offsets, &made)?;
+    }
+    Ok(made)
+}
+
+/// Where the elements of `self_` lie that `index` counts in flat order.
+fn flat_offsets(name: &str, self_: &Tensor, index: &Tensor) -> Result<Option<Tensor>> {
+    if self_.device().is_meta() || index.device().is_meta() {
+        return Ok(None);
+    }
+    let checked = wrapped(name, index, 0, self_.numel())?;
+    if self_.is_contiguous() {
+        return Ok(Some(checked));
+    }
+    let g = self_.geometry();
+    let mut offsets = checked.to_vec::<i64>()?;
+    for offset in &mut offsets {
+        let mut at = *offset;
+        *offset = 0;
+        for (size, stride) in g.sizes().iter().zip(g.strides()).rev() {
+            *offset += at % size * stride;
+            at /= size;
+        }
+    }
+    Ok(Some(Tensor::from_vec(offsets, index.sizes())?))
+}
+
+/// The places of [`flat_offsets`], which are dense over the sizes of `index`.
+fn flat_places<'a>(
+    name: &'a str,
+    self_: &Tensor,
+    index: &'a Tensor,
+    zeros: &'a [i64],
+) -> Result<FlatPlaces<'a>> {
+    let reach = shape::extent(self_.sizes(), self_.strides())?.map_or(0, |last| last + 1);
+    Ok(FlatPlaces {
+        name,
+        sizes: index.sizes(),
+        zeros,
+        dense: shape::contiguous_strides(index.sizes()),
+        reach,
+    })
+}
+
+struct FlatPlaces<'a> {
+    name: &'a str,
+    sizes: &'a [i64],
+    zeros: &'a [i64],
+    dense: DimVec,
+    reach: i64,
+}
+
+impl FlatPlaces<'_> {
+    fn places(&self) -> Places<'_> {
+        Places {
+            name: self.name,
+            sizes: self.sizes,
+            strides: self.zeros,
+            index_strides: &self.dense,
+            dim: 0,
+            size: self.reach,
+            stride: 1,
+        }
+    }
+
+    fn pick(&self, from: &Tensor, offsets: &Tensor, out: &Tensor) -> Result<()> {
+        self.places().pick(from, offsets, out)
+    }
+}
+
+/// Writes the elements of `source` at the places of `self_` that `index` counts in flat order, or adds them.
+pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
+    const NAME: &str = "put_";
+    ensure!(
+        index.dtype() == ScalarType::I64,
+        Dtype,
+        "{NAME}: Expected a long tensor for index, but got {}",
+        index.dtype()
+    );
+    ensure!(
+        source.dtype() == self_.dtype(),
+        Dtype,
+        "{NAME}: self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}",
+        self_.dtype(),
+        source.dtype()
+    );
+    ensure!(
+        source.numel() == index.numel(),
+        Shape,
+        "{NAME}: Expected source and index to have the same number of elements, but got source.numel() = {}, index.numel() \
+         = {}",
+        source.numel(),
+        index.numel()
+    );
+    ensure_written_once(NAME, self_)?;
+    ensure!(
+        self_.numel() != 0 || index.numel() == 0,
+        Index,
+        "{NAME}: tried to put elements into an empty tensor"
+    );
+    let how = if accumulate { Combine::Add } else { Combine::Assign };
+    in_wide(self_, how, |target, wide| {
+        let Some(offsets) = flat_offsets(NAME, target, index)?.filter(|o| o.numel() > 0) else {
+            return Ok(());
+        };
+        let dense = copy::clone(&widened(source, wide)?, Some(MemoryFormat::Contiguous))?;
+        let zeros = DimVec::from_elem(0, index.dim());
+        let places = flat_places(NAME, target, index, &zeros)?;
+        places.places().place(target, &offsets, (&dense, &places.dense), how, true)
+    })
+}
+
+/// As [`put_`], into a copy.
+pub fn put(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    let made = copy::clone(self_, Some(MemoryFormat::Preserve))?;
+    put_(&made, index, source, accumulate)?;
+    Ok(made)
+}

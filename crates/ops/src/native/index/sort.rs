@@ -1,0 +1,257 @@
+//! Sorting along a dimension, stable, with NaN as the greatest value.
+//!
+//! An element becomes a number that orders like it, above its index; so equal elements keep their order, whatever the
+//! algorithm, and results are the same for every thread count.
+
+mod few;
+mod item;
+
+use crate::native::factory::empty_full::dense_strides;
+use crate::native::index::gather_scatter::into_dense;
+use crate::native::guarded_slices::with_slices;
+use crate::native::element_bits::{Sortable, Stored};
+use crate::native::factory::copy;
+use crate::native::shape::view;
+use crate::parallel::{for_each_task, num_threads, parallel_for};
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::GRAIN;
+use crate::vectorized::EveryIsa;
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use few::{First, Found, select_few};
+use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
+use item::{Item, RADIX};
+use std::sync::Mutex;
+
+/// Rows from here on are sorted digit by digit.
+const LONG: usize = 700;
+
+/// Rows from here on are shared among threads, if there are more than a few: what comes out is the same, and one thread goes through
+/// the digits of a row in a sixth of the time that it takes to share it out.
+const SHARED: usize = 1 << 17;
+const FEW: usize = 4;
+
+/// Sorts items that stand in the order of their indices.
+fn sort_items<I: Item>(items: &mut Vec<I>) {
+    let alone = items.len() < SHARED || num_threads() <= FEW;
+    if alone { sort_digits(items) } else { sort_shared(items) }
+}
+
+/// Items fall into buckets between some of their own number, taken evenly, and each bucket is sorted for itself: what it
+/// holds follows from the items alone, and so does the result.
+fn sort_shared<I: Item>(items: &mut Vec<I>) {
+    let step = items.len() / (BUCKETS * OVERSAMPLING);
+    let mut sample = scratch::collect(items.iter().step_by(step).copied());
+    sample.sort_unstable();
+    let bounds = scratch::collect(sample.iter().skip(OVERSAMPLING).step_by(OVERSAMPLING).copied());
+    let mut buckets = scratch::filled(Vec::new(), bounds.len() + 1);
+    for item in items.iter() {
+        scratch::push(&mut buckets[bounds.partition_point(|bound| bound <= item)], *item);
+    }
+    for_each_task(scratch::collect(buckets.iter_mut()), sort_digits);
+    items.clear();
+    buckets.iter().for_each(|bucket| items.extend_from_slice(bucket));
+}
+
+/// Buckets of a shared row, and how many of its items are looked at for each bound between two.
+const BUCKETS: usize = 64;
+const OVERSAMPLING: usize = 16;
+
+/// Sorts items that stand in the order of their indices: many of them one digit of their keys after the other.
+fn sort_digits<I: Item>(items: &mut Vec<I>) {
+    if items.len() < LONG {
+        return items.sort_unstable();
+    }
+    // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the last.
+    let mut other = scratch::to_vec(items);
+    for number in 0..I::DIGITS {
+        let mut starts = [0u32; RADIX]; // No row has more items.
+        items.iter().for_each(|item| starts[item.digit(number)] += 1);
+        if starts.contains(&(items.len() as u32)) {
+            continue;
+        }
+        let mut next = 0;
+        for start in &mut starts {
+            next += std::mem::replace(start, next);
+        }
+        for item in items.iter() {
+            let place = &mut starts[item.digit(number)];
+            other[*place as usize] = *item;
+            *place += 1;
+        }
+        std::mem::swap(items, &mut other);
+    }
+}
+
+/// The first `k` items in order, the others behind them in any.
+fn select_items<I: Item>(items: &mut Vec<I>, k: usize) {
+    if k >= items.len() / 2 {
+        return sort_items(items);
+    }
+    items.select_nth_unstable(k - 1);
+    items[..k].sort_unstable();
+}
+
+/// For each row of `n` values the first `k` in order, and where they stood.
+fn order_rows<T: Stored<Number: Sortable>, I: Item>(
+    values: &[T::Number],
+    (sorted, indices): (&mut [T::Number], &mut [i64]),
+    (n, k): (usize, usize),
+    descending: bool,
+) where
+    First<T>: EveryIsa<Found>,
+{
+    let rows = indices.len() / k;
+    // Rows that threads take in turn: each is locked just once.
+    let targets = scratch::collect(sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new));
+    parallel_for(0..rows, (GRAIN / 8 / n).max(1), |part| {
+        let mut items: Vec<I> = scratch::with_capacity(n);
+        for row in part {
+            items.clear();
+            let values = &values[row * n..(row + 1) * n];
+            if k <= n / 8 {
+                select_few::<T, I>(&mut items, values, k, descending);
+            } else {
+                let item = |(index, value): (u32, &T::Number)| I::new(value.order(), descending, index);
+                items.extend((0..).zip(values).map(item));
+                if k == n { sort_items(&mut items) } else { select_items(&mut items, k) }
+            }
+            let mut target = targets[row].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (sorted, indices) = &mut *target;
+            for ((value, index), item) in sorted.iter_mut().zip(indices.iter_mut()).zip(&items) {
+                *value = values[item.index() as usize];
+                *index = i64::from(item.index());
+            }
+        }
+    });
+}
+
+/// The first `k` elements along `dim` in order, and where they stood.
+fn sorted_into(
+    name: &str,
+    self_: &Tensor,
+    dim: i64,
+    descending: bool,
+    (values, indices): (&Tensor, &Tensor),
+) -> Result<()> {
+    if values.numel() == 0 {
+        return Ok(());
+    }
+    let last = |t: &Tensor| view::transpose(t, dim, -1);
+    let (rows, values, indices) = (last(self_)?, last(values)?, last(indices)?);
+    let (n, k) = (row_of(&rows), row_of(&values));
+    ensure!(
+        n <= u32::MAX as usize,
+        NotImplemented,
+        "{name}: rows of more than {} elements are not implemented",
+        u32::MAX
+    );
+    // A copy of truth values has no other bytes than 0 and 1, of which the result is made.
+    let as_it_is = rows.is_contiguous() && rows.dtype() != ScalarType::Bool;
+    let rows = if as_it_is { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
+    into_dense(&values, |values| {
+        into_dense(&indices, |indices| {
+            dispatch_all_types!(ordered, self_.dtype(), name, T => {
+                type N = <T as Stored>::Number;
+                with_slices(name, &[&rows], &[values, indices], |s| {
+                    let (from, to) = (s.read::<N>(0)?, (s.write::<N>(0)?, s.write::<i64>(1)?));
+                    if size_of::<N>() <= 4 {
+                        order_rows::<T, u64>(from, to, (n, k), descending);
+                    } else {
+                        order_rows::<T, u128>(from, to, (n, k), descending);
+                    }
+                    Ok(())
+                })
+            })
+        })
+    })
+}
+
+/// How many elements a row has.
+fn row_of(rows: &Tensor) -> usize {
+    rows.sizes().last().map_or(1, |&size| size as usize)
+}
+
+/// Shapes and types of [`sort`].
+pub fn sort_meta(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    _descending: bool,
+) -> Result<(TensorSpec, TensorSpec)> {
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("sort"))?;
+    let values = TensorSpec::like(self_, self_.sizes()).with_strides(dense_strides(self_)?);
+    Ok((values.clone(), values.with_dtype(ScalarType::I64)))
+}
+
+/// The elements along `dim` in order, and where they stood; equal ones keep their order.
+pub fn sort(
+    self_: &Tensor,
+    _stable: Option<bool>,
+    dim: i64,
+    descending: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    sorted_into("sort", self_, dim, descending, (values, indices))
+}
+
+/// [`sort`], which is stable always.
+pub fn sort_default(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
+    let (values, indices) = sort_meta(self_, None, dim, descending)?;
+    let (values, indices) = (values.allocate("sort")?, indices.allocate("sort")?);
+    if !self_.device().is_meta() {
+        sort(self_, None, dim, descending, &values, &indices)?;
+    }
+    Ok((values, indices))
+}
+
+/// Where the elements of [`sort`] stood.
+pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort(self_, dim, descending)?.1)
+}
+
+/// The same.
+pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
+    Ok(ops::sort_stable(self_, Some(stable), dim, descending)?.1)
+}
+
+/// The elements along the first dimension in order.
+pub fn msort(self_: &Tensor) -> Result<Tensor> {
+    Ok(ops::sort(self_, 0, false)?.0)
+}
+
+/// Shapes and types of [`topk`].
+pub fn topk_meta(
+    self_: &Tensor,
+    k: i64,
+    dim: i64,
+    _largest: bool,
+    _sorted: bool,
+) -> Result<(TensorSpec, TensorSpec)> {
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("topk"))?;
+    let mut sizes = DimVec::from_slice(self_.sizes());
+    let size = sizes.get(d).copied().unwrap_or(1);
+    ensure!(
+        (0..=size).contains(&k),
+        InvalidArgument,
+        "topk: selected index k out of range: expected 0 to {size} for dimension {dim} but got {k}"
+    );
+    if let Some(size) = sizes.get_mut(d) {
+        *size = k;
+    }
+    let values = TensorSpec::like(self_, &sizes);
+    Ok((values.clone(), values.with_dtype(ScalarType::I64)))
+}
+
+/// The `k` greatest or least elements along `dim`, in order, and where they stood; of equal ones the first.
+pub fn topk(
+    self_: &Tensor,
+    _k: i64,
+    dim: i64,
+    largest: bool,
+    _sorted: bool,
+    values: &Tensor,
+    indices: &Tensor,
+) -> Result<()> {
+    sorted_into("topk", self_, dim, largest, (values, indices))
+}

@@ -1,0 +1,170 @@
+//! Sets of values, or of whole slices: each once, where it was, and how often.
+
+use crate::native::guarded_slices::with_slices;
+use crate::native::element_bits::{Numeric, Sortable, Stored};
+use crate::native::factory::copy;
+use crate::native::index::gather_scatter;
+use crate::native::index::sort;
+use crate::native::shape::view;
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops};
+use flambeau_core::{MemoryFormat, Result, Scalar, ensure, fallible, shape};
+
+fn dense(tensor: &Tensor) -> Result<Tensor> {
+    copy::clone(tensor, Some(MemoryFormat::Contiguous))
+}
+
+/// The distinct values in order; for each element the number of its value, and for each value how often it is there. The
+/// latter two are empty unless asked for.
+pub fn unique2(
+    self_: &Tensor,
+    _sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let flat = dense(self_)?;
+    let (values, indices) = sort::sort_default(&view::view(&flat, &[self_.numel()])?, 0, false)?;
+    runs("_unique2", self_, &values, Some(&indices), return_inverse, return_counts)
+}
+
+/// The same where equal values stand side by side, in the order they stand in.
+pub fn unique_consecutive(
+    self_: &Tensor,
+    return_inverse: bool,
+    return_counts: bool,
+    dim: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    if let Some(dim) = dim {
+        return slices("unique_consecutive", self_, dim, false);
+    }
+    let flat = view::view(&dense(self_)?, &[self_.numel()])?;
+    runs("unique_consecutive", self_, &flat, None, return_inverse, return_counts)
+}
+
+/// Runs of equal elements of `values`, which stood at `places` of `self_`. NaN equals nothing, as in PyTorch.
+fn runs(
+    name: &str,
+    self_: &Tensor,
+    values: &Tensor,
+    places: Option<&Tensor>,
+    return_inverse: bool,
+    return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
+    let starts = dispatch_all_types!(ordered, values.dtype(), name, T => {
+        type N = <T as Stored>::Number;
+        with_slices(name, &[values], &[], |s| {
+            let values = s.read::<N>(0)?;
+            let nan = N::of(Scalar::Float(f64::NAN)).order();
+            let differ = |i: &usize| {
+                let order = values[*i].order();
+                *i == 0 || order != values[*i - 1].order() || (N::HAS_NAN && order == nan)
+            };
+            fallible::collect((0..values.len()).filter(differ).map(|i| i as i64))
+        })
+    })?;
+    let n = values.numel();
+    let count = starts.len() as i64;
+    let chosen = TensorSpec::like(values, &[count]).allocate(name)?;
+    if count > 0 {
+        let starts = Tensor::from_vec(fallible::to_vec(&starts)?, &[count])?;
+        gather_scatter::gather(values, 0, &starts, false, &chosen)?;
+    }
+    let ends = starts.iter().skip(1).copied().chain([n]);
+    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| end - start))?;
+    let inverse = if return_inverse {
+        inverse(&lengths, places, self_)?
+    } else {
+        Tensor::from_vec(Vec::<i64>::new(), &[0])?
+    };
+    let counts = if return_counts { lengths } else { vec![] };
+    let length = counts.len() as i64;
+    Ok((chosen, inverse, Tensor::from_vec(counts, &[length])?))
+}
+
+/// For each element the number of its run.
+fn inverse(lengths: &[i64], places: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
+    let numbers = lengths.iter().zip(0i64..).flat_map(|(n, run)| std::iter::repeat_n(run, *n as usize));
+    let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
+    match places {
+        Some(places) => {
+            let places = places.to_vec::<i64>()?;
+            places.iter().zip(numbers).for_each(|(place, run)| inverse[*place as usize] = run);
+        }
+        None => inverse.iter_mut().zip(numbers).for_each(|(to, run)| *to = run),
+    }
+    Tensor::from_vec(inverse, self_.sizes())
+}
+
+/// The distinct slices of a dimension in order, compared element by element; for each slice the number of its like, and how
+/// many of each there are.
+pub fn unique_dim(
+    self_: &Tensor,
+    dim: i64,
+    _sorted: bool,
+    _return_inverse: bool,
+    _return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices("unique_dim", self_, dim, true)
+}
+
+/// The same for slices that stand side by side.
+pub fn unique_dim_consecutive(
+    self_: &Tensor,
+    dim: i64,
+    _return_inverse: bool,
+    _return_counts: bool,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    slices("unique_dim_consecutive", self_, dim, false)
+}
+
+/// Runs of equal slices, brought together first if `ordered`.
+fn slices(name: &str, self_: &Tensor, dim: i64, ordered: bool) -> Result<(Tensor, Tensor, Tensor)> {
+    ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
+    let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    let count = self_.sizes().get(d).copied().unwrap_or(1);
+    let empty = self_.sizes().iter().filter(|size| **size == 0).count();
+    ensure!(
+        empty == 0 || (count == 0 && empty == 1),
+        InvalidArgument,
+        "{name}: There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+    );
+    let rows = dense(&if self_.dim() == 0 { self_.clone() } else { ops::movedim_int(self_, d as i64, 0)? })?;
+    let (keys, nan) = keys(name, &rows)?;
+    let width = keys.len() / count.max(1) as usize;
+    let row = |place: i64| &keys[place as usize * width..(place as usize + 1) * width];
+    let mut places = fallible::collect(0..count)?;
+    if ordered {
+        // A stable sort would ask for memory that it cannot be refused.
+        places.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
+    }
+    // NaN equals nothing, as in PyTorch.
+    let is_new = |i: &usize| {
+        let own = row(places[*i]);
+        *i == 0 || own != row(places[*i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
+    };
+    let starts = fallible::collect((0..places.len()).filter(is_new))?;
+    let ends = starts.iter().skip(1).copied().chain([places.len()]);
+    let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| (end - start) as i64))?;
+    let firsts = fallible::collect(starts.iter().map(|start| places[*start]))?;
+    let of_vector = |vector: Vec<i64>| {
+        let length = vector.len() as i64;
+        Tensor::from_vec(vector, &[length])
+    };
+    let chosen = ops::index_select(&rows, 0, &of_vector(firsts)?)?;
+    let chosen = if self_.dim() == 0 { chosen } else { ops::movedim_int(&chosen, 0, d as i64)? };
+    let places = of_vector(places)?;
+    let inverse = inverse(&lengths, Some(&places), &places)?;
+    Ok((chosen, inverse, of_vector(lengths)?))
+}
+
+/// Numbers that order like the elements of a dense tensor, and the one that stands for NaN.
+fn keys(name: &str, dense: &Tensor) -> Result<(Vec<u64>, Option<u64>)> {
+    dispatch_all_types!(ordered, dense.dtype(), name, T => {
+        type N = <T as Stored>::Number;
+        with_slices(name, &[dense], &[], |s| {
+            let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).order());
+            Ok((fallible::collect(s.read::<N>(0)?.iter().map(|value| value.order()))?, nan))
+        })
+    })
+}

@@ -1,0 +1,219 @@
+//! Products made of other operators: PyTorch's rules for every rank, and the linear layer.
+
+mod layer;
+
+pub use layer::*;
+
+use crate::native::shape::view;
+use crate::dispatch::DispatchKey;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// The product of vectors, matrices and batches of them, as `torch.matmul` understands their ranks.
+pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (a, b) = (self_.dim(), other.dim());
+    ensure!(
+        a > 0 && b > 0,
+        Shape,
+        "both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
+    );
+    match (a, b) {
+        (1, 1) => ops::dot(self_, other),
+        (2, 1) => ops::mv(self_, other),
+        (1, 2) => {
+            let product = ops::mm(&ops::view(self_, &[1, self_.sizes()[0]])?, other)?;
+            ops::view(&product, &[other.sizes()[1]])
+        }
+        (2, 2) => ops::mm(self_, other),
+        _ if b <= 2 && folds(self_, other) => folded(self_, other),
+        _ => batched(self_, other),
+    }
+}
+
+/// Whether all rows of `tensor` count as one matrix: where that takes no copy, or where a batch would expand an operand
+/// whose gradient must then be summed again.
+fn folds(tensor: &Tensor, other: &Tensor) -> bool {
+    let rows = [tensor.numel() / last(tensor).max(1), last(tensor)];
+    tensor.numel() == 0
+        || other.key_set().has(DispatchKey::Autograd)
+        || shape::view_strides(tensor.sizes(), tensor.strides(), &rows).is_some()
+}
+
+fn last(tensor: &Tensor) -> i64 {
+    tensor.sizes().last().copied().unwrap_or(1)
+}
+
+/// One product of all rows of `self_` with a matrix or vector.
+fn folded(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let mut sizes = DimVec::from_slice(self_.sizes());
+    sizes.pop();
+    let matrix = view::reshape(self_, &[shape::numel(&sizes)?, last(self_)])?;
+    if other.dim() == 1 {
+        return ops::view(&ops::mv(&matrix, other)?, &sizes);
+    }
+    sizes.push(last(other));
+    ops::view(&ops::mm(&matrix, other)?, &sizes)
+}
+
+/// A product for each place in the broadcast batch; a vector is a row on the left, a column on the right.
+fn batched(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    let (a, b) = (matrix_sizes(self_, true), matrix_sizes(other, false));
+    let batch = shape::broadcast(batch_sizes(self_), batch_sizes(other)).map_err(|e| e.context("matmul"))?;
+    let product = ops::bmm(&as_batch(self_, &batch, a)?, &as_batch(other, &batch, b)?)?;
+    let mut sizes = batch;
+    if self_.dim() > 1 {
+        sizes.push(a[0]);
+    }
+    if other.dim() > 1 {
+        sizes.push(b[1]);
+    }
+    ops::view(&product, &sizes)
+}
+
+fn batch_sizes(tensor: &Tensor) -> &[i64] {
+    &tensor.sizes()[..tensor.dim().saturating_sub(2)]
+}
+
+fn matrix_sizes(tensor: &Tensor, row: bool) -> [i64; 2] {
+    match *tensor.sizes() {
+        [length] if row => [1, length],
+        [length] => [length, 1],
+        [.., rows, columns] => [rows, columns],
+        [] => [1, 1],
+    }
+}
+
+/// The matrices of `tensor`, repeated over `batch`, in one dimension of batches.
+fn as_batch(tensor: &Tensor, batch: &[i64], matrix: [i64; 2]) -> Result<Tensor> {
+    let with = |batch: &[i64]| batch.iter().chain(&matrix).copied().collect::<DimVec>();
+    let matrices = ops::view(tensor, &with(batch_sizes(tensor)))?;
+    let expanded = ops::expand(&matrices, &with(batch), false)?;
+    view::reshape(&expanded, &with(&[shape::numel(batch)?]))
+}
+
+/// `input weight^T + bias`.
+pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    ensure!(
+        input.dim() > 0 && weight.dim() > 0,
+        Shape,
+        "both arguments to linear need to be at least 1D, but they are {}D and {}D",
+        input.dim(),
+        weight.dim()
+    );
+    if layer::fits(input, weight, bias) {
+        return ops::_linear(input, weight, bias);
+    }
+    let transposed = ops::t(weight)?;
+    let Some(bias) = bias else { return ops::matmul(input, &transposed) };
+    if input.dim() == 2 {
+        return ops::addmm(bias, input, &transposed, ONE, ONE);
+    }
+    ops::add_tensor(&ops::matmul(input, &transposed)?, bias, ONE)
+}
+
+/// `sum over i and j of input1[i] weight[o, i, j] input2[j]`, and `bias`.
+pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    const NAME: &str = "bilinear()";
+    let (batch, other) = (input1.dim(), input2.dim());
+    ensure!(batch == other, Shape, "{NAME}: input dimensions do not match: got {batch} and {other}");
+    ensure!(
+        batch > 0 && input1.sizes()[..batch - 1] == input2.sizes()[..batch - 1],
+        Shape,
+        "{NAME}: input batch dimensions do not match: got {:?} and {:?}",
+        input1.sizes(),
+        input2.sizes()
+    );
+    ensure!(
+        weight.dim() == 3 && weight.sizes()[1] == last(input1) && weight.sizes()[2] == last(input2),
+        Shape,
+        "{NAME}: input sizes {} and {} do not match weight size: got {:?}",
+        last(input1),
+        last(input2),
+        weight.sizes()
+    );
+    ensure!(
+        bias.is_none_or(|bias| bias.sizes() == &weight.sizes()[..1]),
+        Shape,
+        "{NAME}: bias size does not match weight size: got {:?} but expected {}",
+        bias.map(Tensor::sizes),
+        weight.sizes()[0]
+    );
+    let [out, left, right] = [0, 1, 2].map(|d| weight.sizes()[d]);
+    let rows = shape::numel(&input1.sizes()[..batch - 1])?;
+    let (x, y) = (input1.reshape(&[rows, left])?, input2.reshape(&[rows, right, 1])?);
+    let half = x.mm(&weight.permute(&[1, 0, 2])?.reshape(&[left, shape::numel(&[out, right])?])?)?;
+    let made = half.reshape(&[rows, out, right])?.bmm(&y)?;
+    let mut sizes = DimVec::from_slice(input1.sizes());
+    sizes[batch - 1] = out;
+    let made = made.reshape(&sizes)?;
+    bias.map_or_else(|| Ok(made.clone()), |bias| ops::add_tensor(&made, bias, ONE))
+}
+
+/// The products of every element of one vector with every one of another.
+pub fn outer(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    for (name, vector) in [("self", self_), ("vec2", vec2)] {
+        ensure!(vector.dim() == 1, Shape, "outer: Expected 1-D argument {name}, but got {}-D", vector.dim());
+    }
+    ops::mul_tensor(&ops::view(self_, &[self_.sizes()[0], 1])?, vec2)
+}
+
+/// As [`outer`].
+pub fn ger(self_: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    ops::outer(self_, vec2)
+}
+
+/// `beta * self_ + alpha * outer(vec1, vec2)`; where `beta` is 0, `self_` is not read.
+pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+    for (name, vector) in [("vec1", vec1), ("vec2", vec2)] {
+        ensure!(vector.dim() == 1, Shape, "addr: Expected 1-D argument {name}, but got {}-D", vector.dim());
+    }
+    let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
+    // Truth values stay truth values, whatever the factors.
+    let truths = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
+    let factor = |s: Scalar| if truths { Scalar::Bool(s.to_bool()) } else { s };
+    let (beta, alpha) = (factor(beta), factor(alpha));
+    let addend = ops::expand(self_, &sizes, false).map_err(|e| e.context("addr"))?;
+    let product = ops::outer(vec1, vec2)?;
+    let scaled = if alpha == ONE { product } else { ops::mul_scalar(&product, alpha)? };
+    match beta {
+        beta if !beta.to_bool() => Ok(scaled),
+        ONE => ops::add_tensor(&addend, &scaled, ONE),
+        beta => ops::add_tensor(&ops::mul_scalar(&addend, beta)?, &scaled, ONE),
+    }
+}
+
+/// `beta * self_ + alpha * sum_i batch1[i] batch2[i]`: one long product, since a sum of products is the product of the
+/// matrices side by side. Where `beta` is 0, `self_` is not read.
+pub fn addbmm(
+    self_: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    ensure!(batch1.dim() == 3, Shape, "addbmm: batch1 must be a 3D tensor");
+    ensure!(batch2.dim() == 3, Shape, "addbmm: batch2 must be a 3D tensor");
+    let (a, b) = (batch1.sizes(), batch2.sizes());
+    ensure!(
+        a[0] == b[0],
+        Shape,
+        "addbmm: batch1 and batch2 must have same number of batches, got {} and {}",
+        a[0],
+        b[0]
+    );
+    ensure!(
+        a[2] == b[1],
+        Shape,
+        "addbmm: Incompatible matrix sizes for bmm ({}x{} and {}x{})",
+        a[1],
+        a[2],
+        b[1],
+        b[2]
+    );
+    let side_by_side =
+        view::reshape(&ops::permute(batch1, &[1, 0, 2])?, &[a[1], shape::numel(&[a[0], a[2]])?])?;
+    let stacked = view::reshape(batch2, &[shape::numel(&[b[0], b[1]])?, b[2]])?;
+    ops::addmm(self_, &side_by_side, &stacked, beta, alpha).map_err(|e| e.context("addbmm"))
+}

@@ -1,0 +1,109 @@
+//! Norms of matrices, and the one name for norms of vectors and of matrices.
+
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+
+/// Two different dimensions, counted from the front.
+fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
+    const NAME: &str = "linalg.matrix_norm";
+    ensure!(self_.dim() >= 2, Shape, "{NAME}: The input tensor A must have at least 2 dimensions.");
+    ensure!(
+        self_.dtype().is_floating_point(),
+        Dtype,
+        "{NAME}: Expected a floating point tensor as input. Got {}",
+        self_.dtype()
+    );
+    match *crate::native::shape::view::wrap_dims(NAME, dim, self_.dim())? {
+        [row, column] => Ok([row as i64, column as i64]),
+        _ => bail!(InvalidArgument, "{NAME}: dim must be a 2-tuple. Got {dim:?}"),
+    }
+}
+
+/// The greatest or least sum of magnitudes: of columns for 1, of rows for infinity.
+pub fn matrix_norm(
+    self_: &Tensor,
+    ord: Scalar,
+    dim: &[i64],
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    let [row, column] = two_dims(self_, dim)?;
+    let ord = ord.to_f64();
+    let (summed, compared) = if ord.abs() == 1.0 { (row, column) } else { (column, row) };
+    match ord.abs() {
+        1.0 | f64::INFINITY => {}
+        2.0 => bail!(
+            NotImplemented,
+            "linalg.matrix_norm: orders 2 and -2 need singular values, which are not implemented"
+        ),
+        _ => bail!(InvalidArgument, "linalg.matrix_norm: Order {ord} not supported."),
+    }
+    let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
+    let norm = match ord > 0.0 {
+        // The greatest of no sums is that of an empty sum.
+        true if sums.size(compared)? == 0 => sums.sum_dim_intlist(Some(&[compared]), true)?,
+        true => sums.amax(&[compared], true)?,
+        false => sums.amin(&[compared], true)?,
+    };
+    if keepdim { Ok(norm) } else { norm.squeeze_dims(&[row, column]) }
+}
+
+/// The root of the sum of squares, "fro".
+pub fn matrix_norm_named(
+    self_: &Tensor,
+    ord: &str,
+    dim: &[i64],
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    let dims = two_dims(self_, dim)?;
+    match ord {
+        "fro" => ops::linalg_vector_norm(self_, Scalar::Int(2), Some(&dims), keepdim, dtype),
+        "nuc" => bail!(
+            NotImplemented,
+            "linalg.matrix_norm: the nuclear norm needs singular values, which are not implemented"
+        ),
+        _ => bail!(InvalidArgument, "linalg.matrix_norm: Order {ord} not supported."),
+    }
+}
+
+/// Of a vector or along one dimension the vector norm, of a matrix or along two the matrix norm; without an order the root
+/// of the sum of squares.
+pub fn norm(
+    self_: &Tensor,
+    ord: Option<Scalar>,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    let Some(ord) = ord else {
+        return ops::linalg_vector_norm(self_, Scalar::Int(2), dim, keepdim, dtype);
+    };
+    let count = dim.map_or(self_.dim(), <[i64]>::len);
+    ensure!(
+        matches!(count, 1 | 2),
+        InvalidArgument,
+        "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {count}D."
+    );
+    if count == 1 {
+        return ops::linalg_vector_norm(self_, ord, dim, keepdim, dtype);
+    }
+    ops::linalg_matrix_norm(self_, ord, dim.unwrap_or(&[0, 1]), keepdim, dtype)
+}
+
+/// The matrix norm of that name.
+pub fn norm_named(
+    self_: &Tensor,
+    ord: &str,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    let fits = dim.map_or(self_.dim(), <[i64]>::len) == 2;
+    ensure!(
+        fits,
+        InvalidArgument,
+        "linalg.norm: If dim is specified, it must be of length 2 for a matrix norm."
+    );
+    ops::linalg_matrix_norm_str_ord(self_, ord, dim.unwrap_or(&[0, 1]), keepdim, dtype)
+}

@@ -1,0 +1,13 @@
+//! Operators of neural networks: convolution, pooling, normalization, attention, losses, embeddings, resampling.
+
+pub mod attention;
+pub mod convolution;
+pub mod dropout;
+pub mod embedding;
+pub mod embedding_bag;
+pub mod grid_sample;
+pub mod loss;
+pub mod normalization;
+pub mod pooling;
+pub mod spatial;
+pub mod upsample;

@@ -1,0 +1,180 @@
+//! The gradient of one channel's weights: for each the products of the output's gradient with what it was multiplied with.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::super::padded::Padded;
+use super::super::shape::Conv;
+use super::source::{BLOCK, Channel, InTile, Source};
+use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Lanes, Mask, Number, CodegenAnchor, Vector};
+use flambeau_core::Element;
+use std::mem::MaybeUninit;
+
+/// A truth value for each lane.
+type Inside<I, T> = <<T as Lanes<I>>::Vector as Vector>::Mask;
+
+/// Lanes of a sum; vectors have as many or less.
+pub(super) const LANES: usize = 16;
+
+/// The share of one channel of an image: summed in lanes, then added to `sums`, of which each place has [`LANES`].
+pub(in super::super) struct Products<'c, T> {
+    pub(super) conv: &'c Conv,
+    pub(super) from: Channel<T>,
+    /// Dense rows, `row` apart.
+    pub(super) grad: *const T,
+    pub(super) row: isize,
+    pub(super) sums: &'c mut [f64],
+}
+
+impl<T> CodegenAnchor for Products<'_, T> {
+    type Anchor = T;
+}
+
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        let conv = self.conv;
+        let [_, ky, kx] = conv.kernel;
+        // SAFETY: by this function's condition.
+        unsafe {
+            let (tile, at) = match self.from {
+                Channel::Bare(bare) => return square::<I, T, 3, 1>(self, bare),
+                Channel::Tile(tile, at) => (tile, at),
+            };
+            match (ky, kx, conv.stride[1], conv.dilation[1]) {
+                (3, 3, 1, 1) => square::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
+                (3, 3, 2, 1) => square::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
+                (5, 5, 1, 1) => square::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
+                (5, 5, 2, 1) => square::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
+                _ => any::<I, T>(self, tile, at),
+            }
+        }
+    }
+}
+
+/// Kernels of `K` by `K` places that move `S` rows at a time.
+///
+/// # Safety
+/// - Input and gradient are those of the convolution, which has such a kernel.
+#[inline(always)]
+unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: usize>(
+    products: Products<'_, T>,
+    from: impl Source<I, T, K>,
+) {
+    let Products { conv, grad, row, sums, .. } = products;
+    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+    let mut made = [[T::Vector::zero(); K]; K];
+    for x in (0..width).step_by(lanes) {
+        let left = lanes.min(width - x);
+        let mut y = 0;
+        while y < height {
+            let is_block = y + BLOCK <= height;
+            // SAFETY: rows of the input and of the gradient.
+            unsafe {
+                let (at, grad) = ([y * S, x], grad.offset(y as isize * row).add(x));
+                made = match (is_block, left == lanes) {
+                    (true, true) => block::<I, T, K, S, BLOCK, true>(from, at, grad, row, left, made),
+                    (true, false) => block::<I, T, K, S, BLOCK, false>(from, at, grad, row, left, made),
+                    (false, _) => block::<I, T, K, S, 1, false>(from, at, grad, row, left, made),
+                };
+                y += if is_block { BLOCK } else { 1 };
+            }
+        }
+    }
+    for (i, made) in made.into_iter().enumerate() {
+        for (k, made) in made.into_iter().enumerate() {
+            add::<I, T>(made, &mut sums[(i * K + k) * LANES..][..LANES]);
+        }
+    }
+}
+
+/// The products of `R` rows of the gradient, of a vector's first `left` columns, added to those of `sums`.
+///
+/// # Safety
+/// - The input has `S * (R - 1) + K` rows from `y` on, and `left` outputs from `x` on; from `grad` on lie `R` rows, `row` apart, of
+///   as many elements. `left` is the number of lanes where the vector is `WHOLE`.
+#[inline(always)]
+unsafe fn block<
+    I: Isa,
+    T: FloatLanes<I>,
+    const K: usize,
+    const S: usize,
+    const R: usize,
+    const WHOLE: bool,
+>(
+    from: impl Source<I, T, K>,
+    [y, x]: [usize; 2],
+    grad: *const T,
+    row: isize,
+    left: usize,
+    mut sums: [[T::Vector; K]; K],
+) -> [[T::Vector; K]; K] {
+    let (zero, inside) = (T::Vector::zero(), Inside::<I, T>::first(left));
+    let mut grads = [zero; R];
+    // SAFETY: by this function's condition. Lanes past `left` are 0 in both, whatever lies there.
+    unsafe {
+        for (r, to) in grads.iter_mut().enumerate() {
+            *to = load::<I, T, WHOLE>(grad.offset(r as isize * row), left);
+        }
+        for i in 0..S * (R - 1) + K {
+            let [pixels] = from.read::<1>(y + i, x);
+            for k in 0..K {
+                let pixels = if WHOLE { pixels[k] } else { Vector::select(inside, pixels[k], zero) };
+                for r in 0..R {
+                    if i >= S * r && i < S * r + K {
+                        sums[i - S * r][k] = pixels.mul_add(grads[r], sums[i - S * r][k]);
+                    }
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// # Safety
+/// - `from` is valid for reading `left` elements, a whole vector of them where it is `WHOLE`.
+#[inline(always)]
+unsafe fn load<I: Isa, T: FloatLanes<I>, const WHOLE: bool>(from: *const T, left: usize) -> T::Vector {
+    // SAFETY: by this function's condition.
+    unsafe { if WHOLE { T::load(from) } else { T::load_partial(from, left) } }
+}
+
+/// Any kernel, place by place.
+///
+/// # Safety
+/// - As [`square`].
+#[inline(always)]
+unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>, tile: Padded, from: *const T) {
+    let Products { conv, grad, row, sums, .. } = products;
+    let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
+    for (place, total) in sums.chunks_exact_mut(LANES).enumerate() {
+        let (ky, kx) = (place / conv.kernel[2], place % conv.kernel[2]);
+        let mut made = T::Vector::zero();
+        for y in 0..height {
+            for x in (0..width).step_by(lanes) {
+                let left = lanes.min(width - x);
+                // SAFETY: rows of both. Lanes past the end hold zeros in both.
+                unsafe {
+                    let line = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
+                    let line = line.add(tile.column(kx * conv.dilation[2]));
+                    let grad = T::load_up_to(grad.offset(y as isize * row).add(x), left);
+                    made = T::load_up_to(line, left).mul_add(grad, made);
+                }
+            }
+        }
+        add::<I, T>(made, total);
+    }
+}
+
+/// Adds each lane to its sum.
+#[inline(always)]
+fn add<I: Isa, T: FloatLanes<I> + Element>(vector: T::Vector, sums: &mut [f64]) {
+    const { assert!(T::Vector::LANES <= LANES) };
+    let mut lanes = [MaybeUninit::<u64>::uninit(); LANES];
+    let lanes: *mut T = lanes.as_mut_ptr().cast();
+    // SAFETY: a vector has at most so many lanes, of at most eight bytes, and all are written.
+    unsafe {
+        T::store(vector, lanes);
+        for (i, sum) in sums.iter_mut().enumerate().take(T::Vector::LANES) {
+            *sum += lanes.add(i).read().to_scalar().to_f64();
+        }
+    }
+}

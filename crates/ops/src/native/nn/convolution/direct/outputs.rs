@@ -1,0 +1,136 @@
+//! A block of the output: several filters and several vectors of pixels at a time, in registers while all places are summed.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::super::depthwise::store;
+use super::super::padded::Padded;
+use super::super::shape::Conv;
+use crate::gemm::Shared;
+use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Number, CodegenAnchor, Vector};
+
+/// Filters of a panel of weights.
+pub(super) const FILTERS: usize = 8;
+
+/// Vectors of pixels that are summed together.
+const ACROSS: usize = 3;
+
+/// Some rows of the output, of all filters.
+pub(in super::super) struct Outputs<'c, T> {
+    pub(super) conv: &'c Conv,
+    pub(super) tile: Padded,
+    pub(super) rows: usize,
+    /// The padded input.
+    pub(super) from: *const T,
+    /// What each place in the kernel of each channel reads first.
+    pub(super) offsets: &'c [usize],
+    pub(super) panels: *const T,
+    pub(super) bias: Option<(Shared<T>, isize)>,
+    pub(super) to: *mut T,
+    /// Of filters, rows and pixels.
+    pub(super) strides: [isize; 3],
+}
+
+impl<T> CodegenAnchor for Outputs<'_, T> {
+    type Anchor = T;
+}
+
+impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Outputs<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        for first in (0..self.conv.filters).step_by(FILTERS) {
+            // SAFETY: by this function's condition. Small registers are fewer, and hold half of the sums.
+            unsafe {
+                if size_of::<T::Vector>() >= 64 {
+                    self.filters::<I, FILTERS>(first);
+                } else {
+                    self.filters::<I, { FILTERS / 2 }>(first);
+                    self.filters::<I, { FILTERS / 2 }>(first + FILTERS / 2);
+                }
+            }
+        }
+    }
+}
+
+impl<T> Outputs<'_, T> {
+    /// `R` filters of one panel, from `first` on.
+    #[inline(always)]
+    unsafe fn filters<I: Isa, const R: usize>(&self, first: usize)
+    where
+        T: FloatLanes<I>,
+    {
+        let (lanes, width) = (T::Vector::LANES, self.conv.output[2]);
+        let row = self.conv.stride[1] * self.tile.pitch;
+        let panel =
+            self.panels.wrapping_add(first / FILTERS * FILTERS * self.offsets.len() + first % FILTERS);
+        let mut next = [0, 0];
+        while next[0] < self.rows {
+            // Where no more vectors are left the last one is made again.
+            let (mut at, mut from) = ([next; ACROSS], [self.from; ACROSS]);
+            for v in 0..ACROSS {
+                at[v] = if next[0] < self.rows { next } else { at[v.max(1) - 1] };
+                from[v] = self.from.wrapping_add(at[v][0] * row + at[v][1]);
+                let x = next[1] + lanes;
+                next = if x < width { [next[0], x] } else { [next[0] + 1, 0] };
+            }
+            // SAFETY: rows of the tile and of the output; what vectors read past a row is not stored, and the tile has slack.
+            unsafe {
+                let sums = sums::<I, T, R>(from, self.offsets, panel);
+                for (r, sums) in sums.into_iter().enumerate() {
+                    if first + r < self.conv.filters {
+                        self.put::<I>(first + r, at, sums);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores the pixels of one filter, with its bias.
+    #[inline(always)]
+    unsafe fn put<I: Isa>(&self, filter: usize, at: [[usize; 2]; ACROSS], sums: [T::Vector; ACROSS])
+    where
+        T: FloatLanes<I>,
+    {
+        let [channel, row, pixel] = self.strides;
+        let to = self.to.wrapping_offset(filter as isize * channel);
+        // SAFETY: a bias for each filter; the pixels are the output's.
+        unsafe {
+            let start = match self.bias {
+                Some((bias, step)) => T::Vector::splat((*bias.at().offset(filter as isize * step)).widen()),
+                None => T::Vector::zero(),
+            };
+            for v in 0..ACROSS {
+                let [y, x] = at[v];
+                let to = to.offset(y as isize * row + x as isize * pixel);
+                store::<I, T>(sums[v] + start, to, pixel, T::Vector::LANES.min(self.conv.output[2] - x));
+            }
+        }
+    }
+}
+
+/// The sums over all places of `R` filters for vectors of pixels.
+///
+/// # Safety
+/// - At each of `from`, a vector may be read at each offset; `panel` has a row of [`FILTERS`] for each, of which `R` are read.
+#[inline(always)]
+unsafe fn sums<I: Isa, T: FloatLanes<I>, const R: usize>(
+    from: [*const T; ACROSS],
+    offsets: &[usize],
+    panel: *const T,
+) -> [[T::Vector; ACROSS]; R] {
+    let mut sums = [[T::Vector::zero(); ACROSS]; R];
+    for (k, &offset) in offsets.iter().enumerate() {
+        let mut pixels = [T::Vector::zero(); ACROSS];
+        // SAFETY: by this function's condition.
+        unsafe {
+            for v in 0..ACROSS {
+                pixels[v] = T::load(from[v].add(offset));
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let factor = T::Vector::splat((*panel.add(k * FILTERS + r)).widen());
+                for v in 0..ACROSS {
+                    sums[v] = pixels[v].mul_add(factor, sums[v]);
+                }
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,199 @@
+//! Rows of a table, named by indices, and what the table receives.
+
+use crate::native::index::dim_index::long_index;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::element_bits::{Numeric, Stored};
+use crate::native::factory::copy;
+use crate::native::index::dim_index;
+use crate::loops::streaming;
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
+
+/// The rows of `weight` that `indices` name, in the place of the index.
+pub fn embedding(
+    weight: &Tensor,
+    indices: &Tensor,
+    _padding_idx: i64,
+    _scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    const NAME: &str = "embedding";
+    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
+    ensure!(weight.dim() == 2, Shape, "{NAME}: 'weight' must be 2-D but got {}-D", weight.dim());
+    let indices = long_index(NAME, indices)?;
+    let mut sizes = DimVec::from_slice(indices.sizes());
+    sizes.push(weight.sizes()[1]);
+    let made = TensorSpec::like(weight, &sizes).allocate(NAME)?;
+    if made.device().is_meta() || indices.numel() == 0 {
+        return Ok(made);
+    }
+    let mut index_strides = DimVec::from_slice(indices.strides());
+    index_strides.push(0);
+    let mut strides = DimVec::from_elem(0, indices.dim());
+    strides.push(weight.strides()[1]);
+    let places = dim_index::Places {
+        name: NAME,
+        sizes: &sizes,
+        strides: &strides,
+        index_strides: &index_strides,
+        dim: 0,
+        size: weight.sizes()[0],
+        stride: weight.strides()[0],
+    };
+    places.pick(weight, &indices, &made)?;
+    Ok(made)
+}
+
+/// What `weight` of [`embedding`] receives.
+pub fn embedding_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+) -> Result<Tensor> {
+    ensure!(!sparse, NotImplemented, "embedding_backward: sparse gradients are not implemented");
+    ops::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+}
+
+/// The places that name each row, row by row in the order of places: places of row `r` are
+/// `places[starts[r]..starts[r + 1]]`.
+struct Groups {
+    starts: Vec<usize>,
+    places: Vec<u32>,
+}
+
+impl Groups {
+    /// Counting sort; places of row `padding` are left out.
+    fn new(indices: &[i64], rows: usize, padding: i64) -> Result<Self> {
+        let mut starts = fallible::filled(0usize, rows + 1)?;
+        for &index in indices {
+            if index < 0 || index >= rows as i64 {
+                bail!(
+                    Index,
+                    "embedding_dense_backward: index {index} is out of bounds for dimension 0 with size {rows}"
+                );
+            }
+            if index != padding {
+                starts[index as usize + 1] += 1;
+            }
+        }
+        for row in 0..rows {
+            starts[row + 1] += starts[row];
+        }
+        let mut next = fallible::to_vec(&starts)?;
+        let mut places = fallible::filled(0u32, starts[rows])?;
+        for (&index, place) in indices.iter().zip(0u32..) {
+            if index != padding {
+                places[next[index as usize]] = place;
+                next[index as usize] += 1;
+            }
+        }
+        Ok(Groups { starts, places })
+    }
+}
+
+/// For each of `num_weights` rows the sum of the rows of `grad_output` whose index names it, in their order; divided by their
+/// number where `scale_grad_by_freq`. Row `padding_idx` stays zero. Half precision is summed in f32.
+pub fn embedding_dense_backward(
+    grad_output: &Tensor,
+    indices: &Tensor,
+    num_weights: i64,
+    padding_idx: i64,
+    scale_grad_by_freq: bool,
+) -> Result<Tensor> {
+    const NAME: &str = "embedding_dense_backward";
+    let width = grad_output.sizes().last().copied().unwrap_or(1);
+    ensure!(
+        indices.numel().checked_mul(width) == Some(grad_output.numel())
+            && indices.numel() < i64::from(u32::MAX),
+        Shape,
+        "{NAME}: expected a row of grad_output for each index but got sizes {:?} for indices of sizes {:?}",
+        grad_output.sizes(),
+        indices.sizes()
+    );
+    let made = TensorSpec::like(grad_output, &[num_weights, width]).allocate(NAME)?;
+    if made.device().is_meta() || made.numel() == 0 {
+        return Ok(made);
+    }
+    let sums =
+        if grad_output.dtype().is_reduced_floating_point() { ScalarType::F32 } else { grad_output.dtype() };
+    let dense = |t: &Tensor, dtype| {
+        copy::to_copy(t, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
+    };
+    // Of one row that stands for all, as the gradient of a sum is, one is enough.
+    let one_row = grad_output.dim() > 0
+        && grad_output.numel() > 0
+        && grad_output.strides().iter().all(|&stride| stride == 0);
+    let grad = if one_row { first_row(grad_output)? } else { grad_output.clone() };
+    let grad = if grad.is_contiguous() && sums == grad.dtype() { grad } else { dense(&grad, sums)? };
+    let target = if sums == made.dtype() {
+        made.clone()
+    } else {
+        TensorSpec::like(&grad, made.sizes()).allocate(NAME)?
+    };
+    let indices = dense(&long_index(NAME, indices)?, ScalarType::I64)?;
+    let width = width as usize;
+    dispatch_all_types!(numbers, sums, NAME, T => {
+        type N = <T as Stored>::Number;
+        with_slices(NAME, &[&grad, &indices], &[&target], |s| {
+            let (grad, indices, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
+            let groups = Groups::new(indices, num_weights as usize, padding_idx)?;
+            let rows = Rows { grad, pitch: if one_row { 0 } else { width }, scale_grad_by_freq };
+            let streams = streaming::should_stream(size_of_val(out), || 1);
+            fill(out, width, |range, part| {
+                // Most rows of a large table are named by none.
+                let zeros = scratch::filled(N::of(Scalar::Int(0)), if streams { width } else { 0 });
+                let mut tile = scratch::to_vec(&zeros);
+                for (sum, row) in part.chunks_mut(width).zip(range.start / width..) {
+                    let places = &groups.places[groups.starts[row]..groups.starts[row + 1]];
+                    match places {
+                        _ if !streams => rows.add_up(sum, places),
+                        [] => streaming::stream_slice(&zeros, sum),
+                        _ => {
+                            rows.add_up(&mut tile, places);
+                            streaming::stream_slice(&tile, sum);
+                        }
+                    }
+                }
+                streaming::fence(streams);
+            });
+            Ok(())
+        })
+    })?;
+    if sums != made.dtype() {
+        copy::copy_(&made, &target, false)?;
+    }
+    Ok(made)
+}
+
+/// The first of the rows of the last dimension.
+fn first_row(tensor: &Tensor) -> Result<Tensor> {
+    let (last, width) = (tensor.dim() - 1, tensor.sizes()[tensor.dim() - 1]);
+    tensor.alias_as(&[width], &[tensor.strides()[last]], tensor.storage_offset())
+}
+
+/// Rows of gradients, `pitch` elements apart.
+struct Rows<'a, N> {
+    grad: &'a [N],
+    pitch: usize,
+    scale_grad_by_freq: bool,
+}
+
+impl<N: Numeric> Rows<'_, N> {
+    /// The sum of the rows at `places`, divided by their number where that is asked for.
+    fn add_up(&self, sum: &mut [N], places: &[u32]) {
+        let width = sum.len();
+        sum.fill(N::of(Scalar::Int(0)));
+        for &place in places {
+            let row = &self.grad[place as usize * self.pitch..][..width];
+            sum.iter_mut().zip(row).for_each(|(to, from)| *to = to.plus(*from));
+        }
+        if self.scale_grad_by_freq && places.len() > 1 {
+            let factor = N::of(Scalar::Float(1.0 / places.len() as f64));
+            sum.iter_mut().for_each(|to| *to = to.times(factor));
+        }
+    }
+}

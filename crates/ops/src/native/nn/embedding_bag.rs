@@ -1,0 +1,429 @@
+//! Rows of a table summed, averaged or compared bag by bag, without a copy of every row; and what the table receives.
+
+use crate::native::index::dim_index::long_index;
+use crate::native::nn::pooling::Pooled;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::structured::TensorSpec;
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use bytemuck::Pod;
+use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure};
+use std::ops::Range;
+
+/// What a bag becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Sum,
+    Mean,
+    Max,
+}
+
+impl Mode {
+    fn of(name: &str, mode: i64) -> Result<Self> {
+        match mode {
+            0 => Ok(Mode::Sum),
+            1 => Ok(Mode::Mean),
+            2 => Ok(Mode::Max),
+            other => {
+                bail!(InvalidArgument, "{name}: mode has to be 0 (sum), 1 (mean) or 2 (max) but got {other}")
+            }
+        }
+    }
+}
+
+const NAME: &str = "embedding_bag";
+
+/// How many bags there are, once the tensors go together.
+fn bag_count(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    (mode, sparse): (Mode, bool),
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+) -> Result<i64> {
+    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
+    ensure!(weight.dim() == 2, Shape, "{NAME}: 'weight' must be 2-D but got {}-D", weight.dim());
+    ensure!(indices.dim() == 1, Shape, "{NAME}: input has to be a 1D Tensor, but got {}D", indices.dim());
+    ensure!(offsets.dim() == 1, Shape, "{NAME}: offsets has to be a 1D Tensor, but got {}D", offsets.dim());
+    if let Some(scale) = per_sample_weights {
+        ensure!(
+            mode == Mode::Sum,
+            InvalidArgument,
+            "{NAME}: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'"
+        );
+        ensure!(
+            scale.dtype() == weight.dtype() && scale.sizes() == indices.sizes(),
+            Shape,
+            "{NAME}: expected per_sample_weights of type {} and sizes {:?} but got {} and {:?}",
+            weight.dtype(),
+            indices.sizes(),
+            scale.dtype(),
+            scale.sizes()
+        );
+    }
+    let count = offsets.numel() - i64::from(include_last_offset);
+    ensure!(count >= 0, InvalidArgument, "{NAME}: include_last_offset: numBags should be at least 1");
+    Ok(count)
+}
+
+/// Where each bag begins and ends among the indices, and which do not count.
+struct Bags<'a> {
+    indices: &'a [i64],
+    offsets: &'a [i64],
+    count: usize,
+    padding: i64,
+}
+
+impl Bags<'_> {
+    fn check(&self, rows: i64) -> Result<()> {
+        let (len, offsets) = (self.indices.len() as i64, self.offsets);
+        let first = offsets.first().copied().unwrap_or(len);
+        ensure!(
+            first == 0 || (offsets.is_empty() && len == 0),
+            InvalidArgument,
+            "{NAME}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, \
+             got {first}"
+        );
+        ensure!(
+            offsets.windows(2).all(|pair| pair[0] <= pair[1]),
+            InvalidArgument,
+            "{NAME}: expected offsets in ascending order"
+        );
+        let last = offsets.last().copied().unwrap_or(0);
+        ensure!(
+            last <= len && (self.count == offsets.len() || last == len),
+            InvalidArgument,
+            "{NAME}: offsets[-1] can not be greater than input's length({len}), and is that where it is included, but got \
+             offsets[-1] of {last}"
+        );
+        match self.indices.iter().find(|index| !(0..rows).contains(*index)) {
+            None => Ok(()),
+            Some(index) => bail!(
+                InvalidArgument,
+                "{NAME}: Expected idx >= 0 && idx < num_embeddings but found idx to be {index}"
+            ),
+        }
+    }
+
+    fn range(&self, bag: usize) -> Range<usize> {
+        let end = self.offsets.get(bag + 1).map_or(self.indices.len(), |end| *end as usize);
+        self.offsets[bag] as usize..end
+    }
+
+    /// The places and rows of a bag that count.
+    fn rows(&self, bag: usize) -> impl Iterator<Item = (usize, usize)> {
+        let all = self.range(bag).zip(&self.indices[self.range(bag)]);
+        all.filter(|(_, index)| **index != self.padding).map(|(place, index)| (place, *index as usize))
+    }
+}
+
+/// The elements of the table, and what each named row is multiplied with.
+struct Table<'a, T> {
+    elements: &'a [T],
+    strides: [usize; 2],
+    scale: Option<&'a [T]>,
+}
+
+impl<T: Pooled> Table<'_, T> {
+    fn at(&self, row: usize, column: usize) -> T {
+        self.elements[row * self.strides[0] + column * self.strides[1]]
+    }
+
+    /// The sum of a bag's rows, or their mean.
+    fn add_up(&self, bags: &Bags<'_>, bag: usize, mean: bool, sums: &mut [T::Sum], out: &mut [T]) {
+        sums.fill(T::ZERO);
+        let mut count = 0;
+        for (place, row) in bags.rows(bag) {
+            count += 1;
+            let scale = self.scale.map(|scale| scale[place].widen());
+            let elements = &self.elements[row * self.strides[0]..];
+            match self.strides[1] {
+                // A step known to the compiler becomes vectors.
+                1 => add_row(elements, scale, sums),
+                step => add_row_apart(elements, step, scale, sums),
+            }
+        }
+        for (to, sum) in out.iter_mut().zip(sums) {
+            *to = T::narrow(if mean && count > 0 { T::mean(*sum, count) } else { *sum });
+        }
+    }
+
+    /// The row that has the greatest element of a bag in a column: the first of equals, or 0.
+    fn greatest(&self, bags: &Bags<'_>, bag: usize, column: usize) -> usize {
+        let value = |row: usize| self.at(row, column).widen();
+        let better = |best: usize, row: usize| if value(row) > value(best) { row } else { best };
+        bags.rows(bag).map(|(_, row)| row).reduce(better).unwrap_or(0)
+    }
+}
+
+/// Adds the elements of a row, times its factor, to the sums.
+fn add_row<T: Pooled>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+    match scale {
+        None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen()),
+        Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen() * scale),
+    }
+}
+
+/// The same where elements are `step` apart.
+fn add_row_apart<T: Pooled>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+    for (column, sum) in sums.iter_mut().enumerate() {
+        let x = row[column * step].widen();
+        *sum += scale.map_or(x, |scale| x * scale);
+    }
+}
+
+/// Each bag's rows of `weight`, summed, averaged, or the greatest of each column; the bag of each index, how many
+/// indices of each bag count, and for the greatest the rows that they stand in.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _embedding_bag(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    _scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let mode = Mode::of(NAME, mode)?;
+    let row = |t: &Tensor| ops::clone(t, Some(MemoryFormat::Contiguous));
+    let (indices, offsets) = (row(&long_index(NAME, indices)?)?, row(&long_index(NAME, offsets)?)?);
+    let options = (mode, sparse);
+    let count = bag_count(weight, &indices, &offsets, options, per_sample_weights, include_last_offset)?;
+    let scale = per_sample_weights.map(row).transpose()?;
+    let columns = weight.sizes()[1];
+    let integers = |sizes: &[i64]| TensorSpec::like(&indices, sizes).allocate(NAME);
+    let made = TensorSpec::like(weight, &[count, columns]).allocate(NAME)?;
+    let (offset2bag, bag_size) = (integers(indices.sizes())?, integers(&[count])?);
+    let greatest = integers(if mode == Mode::Max { made.sizes() } else { bag_size.sizes() })?;
+    if !made.device().is_meta() {
+        let reads = [weight, &indices, &offsets, scale.as_ref().unwrap_or(weight)];
+        let writes = [&made, &offset2bag, &bag_size, &greatest];
+        let kind = (mode, scale.is_some(), padding_idx);
+        dispatch_all_types!(floats, weight.dtype(), NAME, T => bagged::<T>(reads, writes, kind))?;
+    }
+    Ok((made, offset2bag, bag_size, greatest))
+}
+
+fn bagged<T: Pooled + Element + Pod>(
+    reads: [&Tensor; 4],
+    writes: [&Tensor; 4],
+    (mode, scaled, padding): (Mode, bool, i64),
+) -> Result<()> {
+    let [weight, ..] = reads;
+    let (width, count) = (weight.sizes()[1] as usize, writes[2].numel() as usize);
+    let strides = [0, 1].map(|d| weight.strides()[d] as usize);
+    with_slices(NAME, &reads, &writes, |s| {
+        let bags = Bags { indices: s.read(1)?, offsets: s.read(2)?, count, padding };
+        bags.check(weight.sizes()[0])?;
+        let scale = if scaled { Some(s.read::<T>(3)?) } else { None };
+        let table = Table { elements: s.read::<T>(0)?, strides, scale };
+        let (out, offset2bag, sizes) = (s.write::<T>(0)?, s.write::<i64>(1)?, s.write::<i64>(2)?);
+        for bag in 0..count {
+            offset2bag[bags.range(bag)].fill(bag as i64);
+            sizes[bag] = bags.rows(bag).count() as i64;
+        }
+        let greatest = s.write::<i64>(3)?;
+        if mode != Mode::Max {
+            greatest.copy_from_slice(sizes);
+            fill(out, width, |range, part| {
+                let mut sums = scratch::filled(T::ZERO, width);
+                for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
+                    table.add_up(&bags, bag, mode == Mode::Mean, &mut sums, out);
+                }
+            });
+            return Ok(());
+        }
+        fill(greatest, width, |range, part| {
+            for (row, place) in part.iter_mut().zip(range) {
+                *row = table.greatest(&bags, place / width, place % width) as i64;
+            }
+        });
+        for (place, to) in out.iter_mut().enumerate() {
+            let empty = sizes[place / width] == 0;
+            *to = if empty { T::narrow(T::ZERO) } else { table.at(greatest[place] as usize, place % width) };
+        }
+        Ok(())
+    })
+}
+
+/// [`_embedding_bag`].
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _embedding_bag_forward_only(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: i64,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let scale = per_sample_weights;
+    let frequency = scale_grad_by_freq;
+    ops::_embedding_bag(
+        weight,
+        indices,
+        offsets,
+        frequency,
+        mode,
+        sparse,
+        scale,
+        include_last_offset,
+        padding_idx,
+    )
+}
+
+/// [`_embedding_bag`] of which all indices count.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn embedding_bag(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let scale = per_sample_weights;
+    ops::_embedding_bag(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        scale,
+        include_last_offset,
+        -1,
+    )
+}
+
+/// [`_embedding_bag`] with a padding counted from the end where it is negative.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn embedding_bag_padding_idx(
+    weight: &Tensor,
+    indices: &Tensor,
+    offsets: &Tensor,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    include_last_offset: bool,
+    padding_idx: Option<i64>,
+) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+    let rows = weight.sizes().first().copied().unwrap_or(0);
+    let padding = match padding_idx {
+        None => -1,
+        Some(index) => {
+            ensure!(
+                (-rows..rows).contains(&index),
+                InvalidArgument,
+                "padding_idx must be within the number of embeddings, -{rows} through {}, but got {index}",
+                rows - 1
+            );
+            index.rem_euclid(rows)
+        }
+    };
+    let scale = per_sample_weights;
+    ops::_embedding_bag(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        scale,
+        include_last_offset,
+        padding,
+    )
+}
+
+/// What `weight` of [`_embedding_bag`] receives.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _embedding_bag_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    _offsets: &Tensor,
+    offset2bag: &Tensor,
+    bag_size: &Tensor,
+    maximum_indices: &Tensor,
+    num_weights: i64,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    sparse: bool,
+    per_sample_weights: Option<&Tensor>,
+    padding_idx: i64,
+) -> Result<Tensor> {
+    ensure!(!sparse, NotImplemented, "{NAME}: sparse gradients are not implemented");
+    ops::_embedding_bag_dense_backward(
+        grad,
+        indices,
+        offset2bag,
+        bag_size,
+        maximum_indices,
+        num_weights,
+        scale_grad_by_freq,
+        mode,
+        per_sample_weights,
+        padding_idx,
+    )
+}
+
+/// The same, given to every row in full. It is other operators put together, so that it has derivatives itself.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _embedding_bag_dense_backward(
+    grad: &Tensor,
+    indices: &Tensor,
+    offset2bag: &Tensor,
+    bag_size: &Tensor,
+    maximum_indices: &Tensor,
+    num_weights: i64,
+    scale_grad_by_freq: bool,
+    mode: i64,
+    per_sample_weights: Option<&Tensor>,
+    padding_idx: i64,
+) -> Result<Tensor> {
+    let mode = Mode::of("_embedding_bag_dense_backward", mode)?;
+    if mode == Mode::Max {
+        let sizes = [num_weights, grad.size(1)?];
+        let zeros = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
+        let empty = bag_size.eq_scalar(0)?.unsqueeze(1)?;
+        return zeros.scatter_add(0, maximum_indices, &grad.masked_fill(&empty, 0)?);
+    }
+    let mut rows = grad.index_select(0, offset2bag)?;
+    if let Some(scale) = per_sample_weights {
+        rows = rows.mul(&scale.unsqueeze(1)?)?;
+    }
+    if mode == Mode::Mean {
+        let count = bag_size.index_select(0, offset2bag)?.clamp(Some(Scalar::Int(1)), None)?;
+        rows = rows.div(&count.unsqueeze(1)?.to(grad.dtype())?)?;
+    }
+    ops::embedding_dense_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq)
+}
+
+/// What `per_sample_weights` of [`_embedding_bag`] receive: the products of a bag's gradient and the rows it was made of.
+pub fn _embedding_bag_per_sample_weights_backward(
+    grad: &Tensor,
+    weight: &Tensor,
+    indices: &Tensor,
+    _offsets: &Tensor,
+    offset2bag: &Tensor,
+    mode: i64,
+    padding_idx: i64,
+) -> Result<Tensor> {
+    ensure!(
+        mode == 0,
+        InvalidArgument,
+        "embedding_bag_backward: per_sample_weights only supported for mode='sum'"
+    );
+    let rows = weight.index_select(0, indices)?;
+    let products = grad.index_select(0, offset2bag)?.mul(&rows)?.sum_dim_intlist(Some(&[1]), false)?;
+    if padding_idx < 0 {
+        return Ok(products);
+    }
+    products.masked_fill(&long_index(NAME, indices)?.eq_scalar(padding_idx)?, 0)
+}

@@ -1,0 +1,251 @@
+//! Images sampled at the places that a grid names.
+//!
+//! A sample is a sum of pixels around its place, and what each counts is a product of one number for each dimension. So
+//! sampling and its derivative by the grid are the same sum, with numbers that are derived as often as `orders` says, and
+//! its derivative by the image is the transposed sum. The two operators for those have each other as derivatives, of any
+//! order.
+
+mod affine;
+mod taps;
+
+pub use affine::affine_grid_generator;
+
+use crate::native::guarded_slices::with_slices;
+use crate::native::element_bits::Numeric;
+use crate::loops::reduce::computing_type;
+use crate::structured::TensorSpec;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape};
+use taps::{NOWHERE, Pass, Sampling, table};
+
+const NAME: &str = "grid_sampler()";
+
+fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Result<()> {
+    ensure!(
+        input.device() == grid.device(),
+        Device,
+        "{NAME}: expected input and grid to be on same device, but input is on {} and grid is on {}",
+        input.device(),
+        grid.device()
+    );
+    ensure!(
+        input.dtype() == grid.dtype() && input.is_floating_point(),
+        Dtype,
+        "{NAME}: expected input and grid to have same floating point dtype, but input has {} and grid has {}",
+        input.dtype(),
+        grid.dtype()
+    );
+    ensure!(
+        sizes.len() == dims + 2 && grid.dim() == dims + 2,
+        Shape,
+        "{NAME}: expected {}D input and grid with same number of dimensions, but got input with sizes {sizes:?} and grid with \
+         sizes {:?}",
+        dims + 2,
+        grid.sizes()
+    );
+    ensure!(
+        sizes[0] == grid.sizes()[0],
+        Shape,
+        "{NAME}: expected grid and input to have same batch size, but got input with sizes {sizes:?} and grid with sizes {:?}",
+        grid.sizes()
+    );
+    ensure!(
+        grid.sizes()[dims + 1] == dims as i64,
+        Shape,
+        "{NAME}: expected grid to have size {dims} in last dimension, but got grid with sizes {:?}",
+        grid.sizes()
+    );
+    let pixels = sizes[2..].iter().try_fold(1i64, |product, size| product.checked_mul(*size));
+    ensure!(
+        pixels.is_some_and(|pixels| pixels < i64::from(NOWHERE)),
+        NotImplemented,
+        "{NAME}: images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
+    );
+    ensure!(
+        sizes[2..].iter().all(|size| *size > 0),
+        Shape,
+        "{NAME}: expected input to have non-empty spatial dimensions, but input has sizes {sizes:?}"
+    );
+    Ok(())
+}
+
+/// In plain order, of the type that is computed in.
+fn plain(tensor: &Tensor) -> Result<Tensor> {
+    let dtype = Some(computing_type(tensor.dtype()));
+    crate::native::factory::copy::to_copy(tensor, dtype, None, None, None, false, Some(MemoryFormat::Contiguous))
+}
+
+/// One image after another: its table, then its channels.
+fn images<N: Numeric>(
+    how: &Sampling,
+    [grid, from, to]: [&Tensor; 3],
+    sizes: &[usize],
+    transposed: bool,
+    value: fn(N) -> f64,
+) -> Result<()> {
+    let batch = grid.sizes()[0] as usize;
+    let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
+    let pass = Pass { pixels: sizes.iter().product(), points, each: how.taps_of_sample(), transposed };
+    let mut taps = fallible::filled((NOWHERE, N::of(Scalar::Float(0.0))), points * pass.each)
+        .map_err(|e| e.context(NAME))?;
+    with_slices(NAME, &[grid, from], &[to], |s| {
+        let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
+        let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);
+        for n in 0..batch {
+            table(how, &grid[part(grid.len(), n)], sizes, &mut taps, value);
+            let written = part(to.len(), n);
+            pass.run(&taps, &from[part(from.len(), n)], &mut to[written]);
+        }
+        Ok(())
+    })
+}
+
+/// Fills `made` from `from`, in single precision at least.
+fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
+    let (grid, from) = (plain(grid)?, plain(from)?);
+    let direct = from.dtype() == made.dtype();
+    let wide = if direct { made.clone() } else { TensorSpec::like(&from, made.sizes()).allocate(NAME)? };
+    crate::native::factory::copy::zero_(&wide)?;
+    let (sizes, tensors) =
+        (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
+    if from.numel() > 0 && grid.numel() > 0 {
+        match from.dtype() {
+            ScalarType::F64 => images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
+            ScalarType::F32 => images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
+            other => bail!(NotImplemented, "\"grid_sampler\" not implemented for '{other}'"),
+        }
+    }
+    if direct { Ok(()) } else { ops::copy_(made, &wide, false) }
+}
+
+/// The samples of `input` at the places of `grid`, derived `orders` times along each dimension.
+pub fn _grid_sample(
+    input: &Tensor,
+    grid: &Tensor,
+    orders: &[i64],
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    let (dims, how) = (orders.len(), Sampling::new(interpolation_mode, padding_mode, align_corners, orders)?);
+    check_grid(input, grid, input.sizes(), dims)?;
+    let sizes: DimVec = input.sizes()[..2].iter().chain(&grid.sizes()[1..=dims]).copied().collect();
+    let made = TensorSpec::like(input, &sizes).allocate(NAME)?;
+    if !made.device().is_meta() && made.numel() > 0 {
+        run(&how, [grid, input, &made], &input.sizes()[2..], false)?;
+    }
+    Ok(made)
+}
+
+/// The transpose of [`_grid_sample`]: the gradient of its input, given that of its result.
+pub fn _grid_sample_transposed(
+    grad_output: &Tensor,
+    grid: &Tensor,
+    input_size: &[i64],
+    orders: &[i64],
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    let (dims, how) = (orders.len(), Sampling::new(interpolation_mode, padding_mode, align_corners, orders)?);
+    check_grid(grad_output, grid, input_size, dims)?;
+    let sizes: DimVec = input_size[..2].iter().chain(&grid.sizes()[1..=dims]).copied().collect();
+    ensure!(
+        grad_output.sizes() == sizes.as_slice(),
+        Shape,
+        "{NAME}: expected `grad_output` of sizes {sizes:?} but got {:?}",
+        grad_output.sizes()
+    );
+    let made = TensorSpec::like(grad_output, input_size).allocate(NAME)?;
+    if !made.device().is_meta() && made.numel() > 0 {
+        run(&how, [grid, grad_output, &made], &input_size[2..], true)?;
+    }
+    Ok(made)
+}
+
+/// The gradient of the grid of [`_grid_sample`]: along each dimension the samples derived once more.
+pub fn _grid_sample_grid_backward(
+    grad: &Tensor,
+    input: &Tensor,
+    grid: &Tensor,
+    orders: &[i64],
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    let along = |d: usize| -> Result<Tensor> {
+        let mut orders = DimVec::from_slice(orders);
+        orders[d] = orders[d].saturating_add(1);
+        let slopes =
+            ops::_grid_sample(input, grid, &orders, interpolation_mode, padding_mode, align_corners)?;
+        grad.mul(&slopes)?.sum_dim_intlist(Some(&[1]), false)
+    };
+    ops::stack(&(0..orders.len()).rev().map(along).collect::<Result<Vec<_>>>()?, -1)
+}
+
+/// The gradients of input and grid that are asked for; one that is not has no elements.
+fn backward(
+    [grad, input, grid]: [&Tensor; 3],
+    orders: &[i64],
+    (interpolation, padding, align): (i64, i64, bool),
+    mask: [bool; 2],
+) -> Result<(Tensor, Tensor)> {
+    let none = || TensorSpec::like(input, &[0]).allocate(NAME);
+    let for_input = if mask[0] {
+        ops::_grid_sample_transposed(grad, grid, input.sizes(), orders, interpolation, padding, align)?
+    } else {
+        none()?
+    };
+    let for_grid = if mask[1] {
+        ops::_grid_sample_grid_backward(grad, input, grid, orders, interpolation, padding, align)?
+    } else {
+        none()?
+    };
+    Ok((for_input, for_grid))
+}
+
+macro_rules! samplers {
+    ($($dims:literal $forward:ident $backward:ident;)*) => {$(
+        #[doc = concat!("Samples of images over ", $dims, " dimensions.")]
+        pub fn $forward(
+            input: &Tensor,
+            grid: &Tensor,
+            interpolation_mode: i64,
+            padding_mode: i64,
+            align_corners: bool,
+        ) -> Result<Tensor> {
+            ops::_grid_sample(input, grid, &[0; $dims], interpolation_mode, padding_mode, align_corners)
+        }
+
+        #[doc = concat!("The gradients of [`", stringify!($forward), "`].")]
+        pub fn $backward(
+            grad_output: &Tensor,
+            input: &Tensor,
+            grid: &Tensor,
+            interpolation_mode: i64,
+            padding_mode: i64,
+            align_corners: bool,
+            output_mask: [bool; 2],
+        ) -> Result<(Tensor, Tensor)> {
+            let how = (interpolation_mode, padding_mode, align_corners);
+            backward([grad_output, input, grid], &[0; $dims], how, output_mask)
+        }
+    )*};
+}
+
+samplers! {
+    2 grid_sampler_2d grid_sampler_2d_backward;
+    3 grid_sampler_3d grid_sampler_3d_backward;
+}
+
+/// Samples of images over two or three dimensions.
+pub fn grid_sampler(
+    input: &Tensor,
+    grid: &Tensor,
+    interpolation_mode: i64,
+    padding_mode: i64,
+    align_corners: bool,
+) -> Result<Tensor> {
+    let sampler = if input.dim() == 5 { ops::grid_sampler_3d } else { ops::grid_sampler_2d };
+    sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+}

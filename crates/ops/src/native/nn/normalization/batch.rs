@@ -1,0 +1,252 @@
+//! Batch normalization: each channel by its own mean and variance, over all other dimensions.
+
+use super::parts::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use crate::loops::row_ops::{Affine, batch_norm_channels};
+use crate::loops::reduce::{computing_type, moments};
+use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::DimMask;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, bail, ensure};
+
+const ONE: Scalar = Scalar::Int(1);
+
+/// A vector of channels, as it broadcasts against `input`.
+fn across(channels: &Tensor, input: &Tensor) -> Result<Tensor> {
+    let mut sizes = vec![1; input.dim()];
+    sizes[1] = channels.numel();
+    ops::view(channels, &sizes)
+}
+
+/// All dimensions but that of the channels.
+fn batch_dims(input: &Tensor) -> Vec<i64> {
+    (0..input.dim() as i64).filter(|d| *d != 1).collect()
+}
+
+fn check(input: &Tensor, parameters: [Option<&Tensor>; 4]) -> Result<()> {
+    ensure!(
+        input.dim() >= 2,
+        Shape,
+        "batch_norm: expected an input of at least 2 dimensions but got {input:?}"
+    );
+    ensure!(
+        input.is_floating_point(),
+        NotImplemented,
+        "\"batch_norm\" not implemented for '{}'",
+        input.dtype()
+    );
+    let names = ["weight", "bias", "running_mean", "running_var"];
+    for (name, parameter) in names.iter().zip(parameters) {
+        let Some(parameter) = parameter else { continue };
+        ensure!(
+            parameter.sizes() == &input.sizes()[1..2],
+            Shape,
+            "{name} should contain {} elements not {}",
+            input.sizes()[1],
+            parameter.numel()
+        );
+    }
+    Ok(())
+}
+
+/// Batch normalization.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+    _cudnn_enabled: bool,
+) -> Result<Tensor> {
+    // The derivative keeps the running statistics, for evaluation. In training it has no use for them, and a second call
+    // writes them: so it is given copies, which nobody writes again.
+    let kept = |statistics: Option<&Tensor>| match statistics {
+        Some(statistics) if training => ops::detach(statistics).and_then(|s| ops::clone(&s, None)).map(Some),
+        other => Ok(other.cloned()),
+    };
+    let (mean, var) = (kept(running_mean)?, kept(running_var)?);
+    let out =
+        ops::native_batch_norm(input, weight, bias, mean.as_ref(), var.as_ref(), training, momentum, eps)?.0;
+    for (statistics, now) in [(running_mean, mean), (running_var, var)] {
+        if let (true, Some(statistics), Some(now)) = (training, statistics, now) {
+            ops::copy_(&ops::detach(statistics)?, &now, false)?;
+        }
+    }
+    Ok(out)
+}
+
+/// Batch normalization, with the means and inverse deviations found in training.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn native_batch_norm(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    const NAME: &str = "batch_norm";
+    check(input, [weight, bias, running_mean, running_var])?;
+    let kernel = computing_type(input.dtype());
+    let out = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+    let spec = TensorSpec::like(input, &input.sizes()[1..2]).with_dtype(kernel);
+    if input.device().is_meta() {
+        let spec = if training { spec } else { TensorSpec::like(input, &[0]) };
+        return Ok((out, spec.allocate(NAME)?, spec.allocate(NAME)?));
+    }
+    let given = [parameter(weight, kernel)?, parameter(bias, kernel)?];
+    let given = Affine { weight: given[0].as_ref(), bias: given[1].as_ref() };
+    let mut normalized = false;
+    let (mean, invstd) = if training {
+        let [mean, var, invstd] = [spec.allocate(NAME)?, spec.allocate(NAME)?, spec.allocate(NAME)?];
+        normalized = batch_norm_channels(input, given, [&out, &mean, &var, &invstd], eps)?;
+        if !normalized {
+            moments(input, &var, &mean, DimMask::new(Some(&batch_dims(input)), input.dim())?, 0.0, false)?;
+        }
+        let count = input.numel() as f64 / input.sizes()[1] as f64;
+        if count > 0.0 {
+            track(running_mean, &mean, momentum, 1.0)?;
+            track(running_var, &var, momentum, count / (count - 1.0))?;
+        }
+        (mean, if normalized { invstd } else { inverse_root(NAME, &var, eps)? })
+    } else {
+        let (Some(mean), Some(var)) = (running_mean, running_var) else {
+            bail!(
+                InvalidArgument,
+                "{NAME}: expected `running_mean` and `running_var` to be defined in evaluation mode"
+            );
+        };
+        (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
+    };
+    if !normalized {
+        let (scale, shift) = affine([&mean, &invstd], given)?;
+        scale_and_shift(NAME, [input, &across(&scale, input)?, &across(&shift, input)?, &out])?;
+    }
+    if !training {
+        return Ok((out, no_gradient(input)?, no_gradient(input)?));
+    }
+    let saved = statistics_dtype(input, [weight, bias]);
+    Ok((out, as_dtype(&mean, saved)?, as_dtype(&invstd, saved)?))
+}
+
+/// `running = (1 - momentum) * running + momentum * found * factor`, in place.
+fn track(running: Option<&Tensor>, found: &Tensor, momentum: f64, factor: f64) -> Result<()> {
+    let Some(running) = running else { return Ok(()) };
+    let kept = ops::mul_scalar(running, Scalar::Float(1.0 - momentum))?;
+    let new = ops::mul_scalar(found, Scalar::Float(momentum * factor))?;
+    ops::copy_(running, &ops::add_tensor(&kept, &new, ONE)?, false)
+}
+
+/// Factor and term of every channel, all of one type.
+fn affine([mean, invstd]: [&Tensor; 2], given: Affine<'_>) -> Result<(Tensor, Tensor)> {
+    let scale = match given.weight {
+        Some(weight) => ops::mul_tensor(invstd, weight)?,
+        None => invstd.clone(),
+    };
+    let off = ops::mul_tensor(mean, &scale)?;
+    let shift = match given.bias {
+        Some(bias) => ops::sub_tensor(bias, &off, ONE)?,
+        None => ops::neg(&off)?,
+    };
+    Ok((scale, shift))
+}
+
+/// The derivative of [`native_batch_norm`] with respect to input, weight and bias.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn native_batch_norm_backward(
+    grad_out: &Tensor,
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    running_mean: Option<&Tensor>,
+    running_var: Option<&Tensor>,
+    save_mean: Option<&Tensor>,
+    save_invstd: Option<&Tensor>,
+    train: bool,
+    eps: f64,
+    output_mask: [bool; 3],
+) -> Result<(Tensor, Tensor, Tensor)> {
+    const NAME: &str = "native_batch_norm_backward";
+    check(input, [weight, None, running_mean, running_var])?;
+    let kernel = computing_type(input.dtype());
+    let (mean, invstd) = match (train, save_mean, save_invstd, running_mean, running_var) {
+        (true, Some(mean), Some(invstd), ..) => (as_dtype(mean, kernel)?, as_dtype(invstd, kernel)?),
+        (false, _, _, Some(mean), Some(var)) => {
+            (as_dtype(mean, kernel)?, inverse_root(NAME, &as_dtype(var, kernel)?, eps)?)
+        }
+        _ => bail!(InvalidArgument, "{NAME}: expected the statistics that the forward pass used"),
+    };
+    let (grad, wide, dims) = (as_dtype(grad_out, kernel)?, as_dtype(input, kernel)?, batch_dims(input));
+    let deviation = ops::sub_tensor(&wide, &across(&mean, input)?, ONE)?;
+    let dot = ops::sum_dim_intlist(&ops::mul_tensor(&grad, &deviation)?, Some(&dims), false, None)?;
+    let total = ops::sum_dim_intlist(&grad, Some(&dims), false, None)?;
+    let scale = match parameter(weight, kernel)? {
+        Some(weight) => ops::mul_tensor(&invstd, &weight)?,
+        None => invstd.clone(),
+    };
+    let grad_input = if output_mask[0] {
+        let centred = if train {
+            let share = Scalar::Float(input.sizes()[1] as f64 / input.numel().max(1) as f64);
+            let slope = ops::mul_tensor(&ops::mul_tensor(&invstd, &invstd)?, &ops::mul_scalar(&dot, share)?)?;
+            let tilt = ops::mul_tensor(&deviation, &across(&slope, input)?)?;
+            let level = across(&ops::mul_scalar(&total, share)?, input)?;
+            ops::sub_tensor(&ops::sub_tensor(&grad, &level, ONE)?, &tilt, ONE)?
+        } else {
+            grad
+        };
+        as_dtype(&ops::mul_tensor(&centred, &across(&scale, input)?)?, input.dtype())?
+    } else {
+        no_gradient(input)?
+    };
+    let dtype = weight.map_or(input.dtype(), Tensor::dtype);
+    let grad_weight =
+        if output_mask[1] { as_dtype(&ops::mul_tensor(&dot, &invstd)?, dtype)? } else { no_gradient(input)? };
+    let grad_bias = if output_mask[2] { as_dtype(&total, dtype)? } else { no_gradient(input)? };
+    Ok((grad_input, grad_weight, grad_bias))
+}
+
+/// [`native_batch_norm`] with running statistics that are always there.
+#[expect(clippy::too_many_arguments, reason = "the schema's")]
+pub fn _native_batch_norm_legit(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let (mean, var) = (Some(running_mean), Some(running_var));
+    ops::native_batch_norm(input, weight, bias, mean, var, training, momentum, eps)
+}
+
+/// [`native_batch_norm`] without running statistics.
+pub fn _native_batch_norm_legit_no_stats(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    training: bool,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+}
+
+/// [`native_batch_norm`] with running statistics that stay as they are.
+pub fn _native_batch_norm_legit_no_training(
+    input: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    running_mean: &Tensor,
+    running_var: &Tensor,
+    momentum: f64,
+    eps: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    ops::native_batch_norm(input, weight, bias, Some(running_mean), Some(running_var), false, momentum, eps)
+}

@@ -1,0 +1,160 @@
+//! The mean of each window: planes and rows are added up first, which is vector code, then columns; and the gradient.
+#![expect(unsafe_code, reason = "raw operands")]
+
+use super::planes::{Channel, Channels, Pooled, each_channel};
+use super::windows::Window;
+use crate::gemm::Scratch;
+use crate::vectorized::{Isa, Kernel, CodegenAnchor, dispatch};
+use std::ops::AddAssign;
+
+/// Windows of all dimensions, and the number that divides every sum if it is given.
+pub(super) struct Mean {
+    pub(super) windows: [Vec<Window>; 3],
+    pub(super) divisor: Option<i64>,
+    /// Of the input.
+    pub(super) width: usize,
+}
+
+/// The output place of a row, and what it is the mean of.
+type Row<'a> = ([usize; 2], [&'a Window; 2]);
+
+impl Mean {
+    fn count(&self, [plane, row]: [&Window; 2], column: &Window) -> i64 {
+        let counted = || plane.counted.saturating_mul(row.counted).saturating_mul(column.counted);
+        self.divisor.unwrap_or_else(counted)
+    }
+
+    fn work(&self) -> usize {
+        let inside = |d: usize| self.windows[d].iter().map(|w| w.inside.len()).sum::<usize>();
+        inside(0) * inside(1) * self.width
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let planes = self.windows[0].iter().enumerate();
+        planes.flat_map(|(z, plane)| {
+            self.windows[1].iter().enumerate().map(move |(y, row)| ([z, y], [plane, row]))
+        })
+    }
+}
+
+/// The rows of the input in a window of planes and a window of rows.
+fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize; 2]> {
+    let rows = row.inside.clone();
+    plane.inside.clone().flat_map(move |z| rows.clone().map(move |y| [z, y]))
+}
+
+/// The mean of each window.
+///
+/// # Safety
+/// - `x` is readable as `mean` says, `y` writable and disjoint from it; nobody else uses them.
+pub(super) unsafe fn mean<T: Pooled>(mean: &Mean, x: &Channels<T>, y: &Channels<T>) {
+    each_channel(x.count, mean.work(), |i| {
+        // SAFETY: the caller's conditions; channels are apart.
+        unsafe { dispatch(Forward { mean, x: x.channel(i), y: y.channel(i) }) }
+    });
+}
+
+struct Forward<'a, T> {
+    mean: &'a Mean,
+    x: Channel<T>,
+    y: Channel<T>,
+}
+
+/// A buffer of one row of sums.
+macro_rules! row_of_sums {
+    ($name:ident, $t:ty, $width:expr) => {
+        let mut buffer = Scratch::new::<$t>($width);
+        let $name = buffer.as_mut_ptr::<$t>();
+        $name.write_bytes(0, $width);
+        let $name = std::slice::from_raw_parts_mut($name, $width);
+    };
+}
+
+impl<T> CodegenAnchor for Forward<'_, T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: Pooled> Kernel<I> for Forward<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: places inside the channels; the buffer has room for a row.
+        unsafe {
+            row_of_sums!(sums, T::Sum, self.mean.width);
+            for ([z, y], row) in self.mean.rows() {
+                sums.fill(T::ZERO);
+                for [from_z, from_y] in inside(row) {
+                    match self.x.strides[2] {
+                        1 => add_row(self.x.pixel([from_z, from_y, 0]), 1, sums),
+                        step => add_row(self.x.pixel([from_z, from_y, 0]), step, sums),
+                    }
+                }
+                for (x, column) in self.mean.windows[2].iter().enumerate() {
+                    let sum = sums[column.inside.clone()].iter().fold(T::ZERO, |sum, s| sum + *s);
+                    *self.y.pixel([z, y, x]) = T::narrow(T::mean(sum, self.mean.count(row, column)));
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// - `from` leads to as many elements as `sums` has, apart by `step`.
+#[inline(always)]
+unsafe fn add_row<T: Pooled>(from: *const T, step: isize, sums: &mut [T::Sum]) {
+    for (i, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller's condition.
+        *sum += unsafe { *from.wrapping_offset(step * i as isize) }.widen();
+    }
+}
+
+/// In `gx`, of `input` sizes, the sum of the elements of `gy` whose windows have a place, each divided as its mean was.
+///
+/// # Safety
+/// - `gy` is readable as `mean` says, `gx` writable and disjoint from it; nobody else uses them.
+pub(super) unsafe fn mean_backward<T: Pooled<Sum = T> + AddAssign>(
+    mean: &Mean,
+    input: [i64; 3],
+    gy: &Channels<T>,
+    gx: &Channels<T>,
+) {
+    let input = input.map(|size| size as usize);
+    each_channel(gy.count, mean.work(), |i| {
+        // SAFETY: the caller's conditions; channels are apart.
+        unsafe {
+            gx.channel(i).clear(input);
+            dispatch(Backward { mean, gy: gy.channel(i), gx: gx.channel(i) })
+        }
+    });
+}
+
+struct Backward<'a, T> {
+    mean: &'a Mean,
+    gy: Channel<T>,
+    gx: Channel<T>,
+}
+
+impl<T> CodegenAnchor for Backward<'_, T> {
+    type Anchor = Self;
+}
+
+impl<I: Isa, T: Pooled<Sum = T> + AddAssign> Kernel<I> for Backward<'_, T> {
+    #[inline(always)]
+    unsafe fn run(self) {
+        // SAFETY: places inside the channels; the buffer has room for a row.
+        unsafe {
+            row_of_sums!(shares, T, self.mean.width);
+            for ([z, y], row) in self.mean.rows() {
+                shares.fill(T::ZERO);
+                for (x, column) in self.mean.windows[2].iter().enumerate() {
+                    let share = T::mean(*self.gy.pixel([z, y, x]), self.mean.count(row, column));
+                    shares[column.inside.clone()].iter_mut().for_each(|s| *s += share);
+                }
+                for [to_z, to_y] in inside(row) {
+                    for (x, share) in shares.iter().enumerate() {
+                        *self.gx.pixel([to_z, to_y, x]) += *share;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Operators whose result at an index depends on the operands at that index. A file of formulas is a list.
+
+pub mod accumulate;
+pub mod activation;
+pub mod activation_piecewise;
+pub mod binary;
+pub mod bitwise_logical;
+pub mod comparison;
+pub mod division;
+pub mod gcd_lcm_shift;
+pub mod pow;
+pub mod special;
+pub mod special_scalar;
+pub mod ternary;
+pub mod unary;
+pub mod where_masked_fill;

@@ -1,0 +1,277 @@
+//! The nonlinear functions of neural networks, and what their gradients need.
+
+use crate::native::formulas::chained;
+use crate::structured::ensure_same_device;
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::Float;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+use std::f64::consts::FRAC_1_SQRT_2;
+
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
+    /// max(x, 0); NaN stays NaN.
+    fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
+    /// x above the threshold, else the value.
+    fn threshold, threshold_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
+        V::select(x.le(V::scalar(threshold)), V::scalar(value), x);
+    /// The gradient where x is above the threshold, else 0.
+    fn threshold_backward, threshold_backward_meta = build_binary_op(grad_output: g, self_: x; threshold: Scalar) =>
+        V::select(x.le(V::scalar(threshold)), V::zero(), g);
+}
+
+formulas! { half_kernel(FloatFormula, Float) -> V:
+    /// x sigmoid(x).
+    fn silu, silu_meta = build_unary_op(self_: x) => x * x.sigmoid();
+    /// The gradient of `silu`.
+    fn silu_backward, silu_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        let s = x.sigmoid();
+        chained(g, s * (V::one() + x * (V::one() - s)))
+    };
+    /// The gradient of `sigmoid`, from its result.
+    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, (V::one() - y) * y);
+    /// The gradient of `tanh`, from its result.
+    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, V::one() - y * y);
+    /// x times the normal distribution's probability of less than x.
+    fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
+    /// The same with a hyperbolic tangent for the probability.
+    fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
+    /// The gradient of `gelu`.
+    fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        chained(g, x.gelu_slope())
+    };
+    /// The gradient of `gelu` with a hyperbolic tangent.
+    fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        let cdf = tanh_cdf(x);
+        let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
+        chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
+    };
+}
+
+formulas! { float_kernel(FloatFormula, Float) -> V:
+    /// log(1 + e^(beta x)) / beta, and x above the threshold.
+    fn softplus, softplus_meta = build_unary_op(self_: x; beta: Scalar, threshold: Scalar) => {
+        let scaled = x * V::scalar(beta);
+        V::select(scaled.gt(V::scalar(threshold)), x, scaled.exp().log1p() / V::scalar(beta))
+    };
+    /// The gradient of `softplus`.
+    fn softplus_backward, softplus_backward_meta = build_binary_op(grad_output: g, self_: x; beta: Scalar, threshold: Scalar) => {
+        let scaled = x * V::scalar(beta);
+        V::select(scaled.gt(V::scalar(threshold)), g, chained(g, scaled.sigmoid()))
+    };
+    /// x above 0, else x times the slope.
+    fn leaky_relu, leaky_relu_meta = build_unary_op(self_: x; negative_slope: Scalar) =>
+        V::select(x.gt(V::zero()), x, x * V::scalar(negative_slope));
+    /// The gradient of `leaky_relu`, from its input or from a result of the same sign.
+    fn leaky_relu_backward, leaky_floats_meta = build_binary_op(grad_output: g, self_: x; negative_slope: Scalar, _self_is_result: bool) =>
+        V::select(x.gt(V::zero()), g, g * V::scalar(negative_slope));
+    /// scale x above 0, else scale alpha (e^(input_scale x) - 1).
+    fn elu, elu_meta = build_unary_op(self_: x; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
+        let below = (x * V::scalar(input_scale)).expm1() * (V::scalar(alpha) * V::scalar(scale));
+        V::select(x.lt(V::zero()), below, x * V::scalar(scale))
+    };
+    /// x tanh(log(1 + e^x)).
+    fn mish, mish_meta = build_unary_op(self_: x) => x * tanh_of_softplus(x);
+    /// The gradient of `mish`.
+    fn mish_backward, mish_backward_meta = build_binary_op(grad_output: g, self_: x) => {
+        let t = tanh_of_softplus(x);
+        chained(g, t + x * x.sigmoid() * (V::one() - t * t))
+    };
+    /// log(1 / (1 + e^-x)).
+    fn log_sigmoid_of_floats, log_sigmoid_of_floats_meta = build_unary_op(self_: x) =>
+        x.minimum(V::zero()) - (-x.abs()).exp().log1p();
+    /// The gradient of `log_sigmoid`, from its input.
+    fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => chained(g, (-x).sigmoid());
+    /// The gradient of `hardtanh`: 0 outside and at the limits.
+    fn hardtanh_backward, hardtanh_backward_meta = build_binary_op(grad_output: g, self_: x; min_val: Scalar, max_val: Scalar) =>
+        V::select(x.le(V::scalar(min_val)) | x.ge(V::scalar(max_val)), V::zero(), g);
+    /// The gradient of `elu`, from its input.
+    fn elu_of_input, elu_of_input_meta = build_binary_op(grad_output: g, self_: x; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
+        let below = V::scalar(input_scale) * V::scalar(alpha) * V::scalar(scale) * (x * V::scalar(input_scale)).exp();
+        chained(g, V::select(x.le(V::zero()), below, V::scalar(scale)))
+    };
+    /// The gradient of `elu`, from its result.
+    fn elu_of_result, elu_of_result_meta = build_binary_op(grad_output: g, result: y; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
+        let below = V::scalar(input_scale) * (y + V::scalar(alpha) * V::scalar(scale));
+        chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
+    };
+}
+
+/// 2 sqrt(2 / pi): `(1 + tanh(u)) / 2` is `sigmoid(2 u)`.
+const TANH_SCALE: f64 = 2.0 * std::f64::consts::FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+const TANH_CUBIC: f64 = 0.044_715;
+
+/// `(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`.
+#[inline(always)]
+fn tanh_cdf<V: Float>(x: V) -> V {
+    (V::constant(TANH_SCALE) * (x + V::constant(TANH_CUBIC) * x * x * x)).sigmoid()
+}
+
+/// `tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2)` with `w = e^x`, which is 1 to the last place of f64 from 20 on.
+#[inline(always)]
+fn tanh_of_softplus<V: Float>(x: V) -> V {
+    let (w, two) = (x.minimum(V::constant(20.0)).exp(), V::constant(2.0));
+    let n = w * (w + two);
+    n / (n + two)
+}
+
+/// Whether `gelu` is the approximation.
+fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
+    match approximate {
+        "none" => Ok(false),
+        "tanh" => Ok(true),
+        other => bail!(
+            InvalidArgument,
+            "{name}: approximate argument must be either none or tanh, but got {other}"
+        ),
+    }
+}
+
+/// Shape and type of [`gelu`].
+pub fn gelu_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, approximate: &str) -> Result<()> {
+    is_tanh(iter.name(), approximate)?;
+    crate::native::formulas::build_unary_op(iter, self_)
+}
+
+/// x times the probability of less than x.
+pub fn gelu(iter: &mut TensorIterator<'_>, self_: &Tensor, approximate: &str) -> Result<()> {
+    if is_tanh(iter.name(), approximate)? { gelu_tanh(iter, self_) } else { gelu_exact(iter, self_) }
+}
+
+/// Shape and type of [`gelu_backward`].
+pub fn gelu_backward_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    grad_output: &'a Tensor,
+    self_: &'a Tensor,
+    approximate: &str,
+) -> Result<()> {
+    is_tanh(iter.name(), approximate)?;
+    iter.build_binary_op(grad_output, self_)
+}
+
+/// The gradient of [`gelu`].
+pub fn gelu_backward(
+    iter: &mut TensorIterator<'_>,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    approximate: &str,
+) -> Result<()> {
+    if is_tanh(iter.name(), approximate)? {
+        gelu_tanh_backward(iter, grad_output, self_)
+    } else {
+        gelu_exact_backward(iter, grad_output, self_)
+    }
+}
+
+/// Shape and type of [`leaky_relu_backward`].
+pub fn leaky_relu_backward_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    grad_output: &'a Tensor,
+    self_: &'a Tensor,
+    negative_slope: Scalar,
+    self_is_result: bool,
+) -> Result<()> {
+    ensure!(
+        !self_is_result || negative_slope.to_f64() >= 0.0,
+        InvalidArgument,
+        "{}: In-place leakyReLu backward calculation is triggered with a negative slope which is not supported. This is \
+         caused by calling in-place forward function with a negative slope, please call out-of-place version instead.",
+        iter.name()
+    );
+    iter.build_binary_op(grad_output, self_)
+}
+
+/// Shape and type of [`elu_backward`].
+pub fn elu_backward_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    grad_output: &'a Tensor,
+    alpha: Scalar,
+    _: Scalar,
+    _: Scalar,
+    is_result: bool,
+    self_or_result: &'a Tensor,
+) -> Result<()> {
+    ensure!(
+        !is_result || alpha.to_f64() >= 0.0,
+        InvalidArgument,
+        "{}: In-place elu backward calculation is triggered with a negative slope which is not supported. This is caused by \
+         calling in-place forward function with a negative slope, please call out-of-place version instead.",
+        iter.name()
+    );
+    iter.build_binary_op(grad_output, self_or_result)
+}
+
+/// The gradient of [`elu`], from its input or its result.
+pub fn elu_backward(
+    iter: &mut TensorIterator<'_>,
+    grad_output: &Tensor,
+    alpha: Scalar,
+    scale: Scalar,
+    input_scale: Scalar,
+    is_result: bool,
+    self_or_result: &Tensor,
+) -> Result<()> {
+    let formula = if is_result { elu_of_result } else { elu_of_input };
+    formula(iter, grad_output, self_or_result, alpha, scale, input_scale)
+}
+
+/// The limits of `hardtanh` as numbers of the type of `self_`.
+fn hardtanh_limits(self_: &Tensor, min: Scalar, max: Scalar) -> Result<(Scalar, Scalar)> {
+    ensure!(
+        self_.dtype() != ScalarType::Bool,
+        NotImplemented,
+        "hardtanh: Bool inputs not supported for hardtanh"
+    );
+    Ok(if self_.is_floating_point() {
+        (min, max)
+    } else {
+        (Scalar::Int(min.to_i64()), Scalar::Int(max.to_i64()))
+    })
+}
+
+/// Each element kept between two numbers, in the type it has.
+pub fn hardtanh(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
+    let (min, max) = hardtanh_limits(self_, min_val, max_val)?;
+    ops::clamp(self_, Some(min), Some(max))
+}
+
+/// The same in place.
+pub fn hardtanh_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
+    let (min, max) = hardtanh_limits(self_, min_val, max_val)?;
+    ops::clamp_(self_, Some(min), Some(max))
+}
+
+/// log(1 / (1 + e^-x)).
+pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
+    Ok(ops::log_sigmoid_forward(self_)?.0)
+}
+
+/// The same, and a buffer that is empty here: the gradient costs no more without it.
+pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
+    let mut iter = TensorIterator::functional("log_sigmoid_forward");
+    log_sigmoid_of_floats_meta(&mut iter, self_)?;
+    if !iter.is_meta() {
+        log_sigmoid_of_floats(&mut iter, self_)?;
+    }
+    Ok((iter.take_result()?, Tensor::empty_contiguous(&[0], self_.dtype(), self_.device())?))
+}
+
+/// Shape and type of [`log_sigmoid_backward`].
+pub fn log_sigmoid_backward_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    grad_output: &'a Tensor,
+    self_: &'a Tensor,
+    buffer: &Tensor,
+) -> Result<()> {
+    ensure_same_device("log_sigmoid_backward", &[self_, buffer])?;
+    log_sigmoid_slope_meta(iter, grad_output, self_)
+}
+
+/// The gradient of [`log_sigmoid`].
+pub fn log_sigmoid_backward(
+    iter: &mut TensorIterator<'_>,
+    grad_output: &Tensor,
+    self_: &Tensor,
+    _buffer: &Tensor,
+) -> Result<()> {
+    log_sigmoid_slope(iter, grad_output, self_)
+}

@@ -1,0 +1,160 @@
+//! Questions about elements: comparisons, and what kind of number one is.
+
+use crate::loops;
+use crate::tensor_iterator::{Config, TensorIterator};
+use crate::vectorized::Vector;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+
+type MaskOf<V> = <V as Vector>::Mask;
+
+formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
+    /// a == b; NaN equals nothing.
+    fn eq, eq_meta = build_comparison_op(self_: a, other: b) => a.eq(b);
+    /// a != b; NaN differs from everything.
+    fn ne, ne_meta = build_comparison_op(self_: a, other: b) => a.ne(b);
+    /// Whether it is not a number.
+    fn isnan, isnan_meta = build_unary_bool_op(self_: x) => x.ne(x);
+    /// Whether it is neither infinite nor NaN.
+    fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
+    /// Whether it is infinite.
+    fn isinf, isinf_meta = build_unary_bool_op(self_: x) => x.eq(x) & (x * V::zero()).ne(V::zero());
+}
+
+formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
+    /// a < b.
+    fn lt, lt_meta = build_comparison_op(self_: a, other: b) => a.lt(b);
+    /// a <= b.
+    fn le, le_meta = build_comparison_op(self_: a, other: b) => a.le(b);
+    /// a > b.
+    fn gt, gt_meta = build_comparison_op(self_: a, other: b) => a.gt(b);
+    /// a >= b.
+    fn ge, ge_meta = build_comparison_op(self_: a, other: b) => a.ge(b);
+    /// Whether it is infinite and above zero.
+    fn isposinf, isposinf_meta = build_truth_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is infinite and below zero.
+    fn isneginf, isneginf_meta = build_truth_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is below zero.
+    fn is_negative, is_negative_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
+}
+
+formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
+    /// Whether the bit of the sign is set.
+    fn has_sign, has_sign_meta = build_unary_bool_op(self_: x) => V::one().copysign(x).lt(V::zero());
+}
+
+formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
+    /// [`isclose`] of floating point numbers.
+    fn floats_close, floats_close_meta = build_comparison_op(self_: a, other: b; rtol: f64, atol: f64, equal_nan: bool) => {
+        let difference = (a - b).abs();
+        let allowed = V::constant(atol) + (V::constant(rtol) * b).abs();
+        let close = a.eq(b) | ((difference * V::zero()).eq(V::zero()) & difference.le(allowed));
+        if equal_nan { close | (a.ne(a) & b.ne(b)) } else { close }
+    };
+}
+
+/// Shape and type of [`signbit`].
+pub fn signbit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    crate::native::formulas::build_truth_op(iter, self_)
+}
+
+/// Whether the sign is set: of -0 and negative NaN too.
+pub fn signbit(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+    if iter.common_dtype().is_floating_point() { has_sign(iter, self_) } else { is_negative(iter, self_) }
+}
+
+/// Shape and type of a comparison with a number. One beyond the range of the elements' type is compared as the number it is: it
+/// takes part in promotion as a tensor of the same rank would.
+fn build_comparison_with<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
+    let changes_type = other.is_floating_point() && !self_.is_floating_point();
+    if changes_type || self_.dtype() == ScalarType::Bool || other.is_in_range(self_.dtype()) {
+        return iter.build_number_op(self_, other, Config::COMPARE);
+    }
+    let sizes: &[i64] = if self_.dim() > 0 { &[1] } else { &[] };
+    let wide = if self_.is_floating_point() { ScalarType::F64 } else { ScalarType::I64 };
+    iter.add_input(self_);
+    iter.add_owned_input(ops::full(sizes, other, Some(wide), None, Some(self_.device()), None)?);
+    iter.build(Config::COMPARE)
+}
+
+/// Comparisons with a number.
+macro_rules! comparisons_with_numbers {
+    ($($name:ident, $meta:ident = $of_tensors:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
+        pub fn $meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
+            build_comparison_with(iter, self_, other)
+        }
+
+        #[doc = concat!("[`", stringify!($of_tensors), "`] with a number.")]
+        pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor, _: Scalar) -> Result<()> {
+            $of_tensors(iter, self_, self_)
+        }
+    )*};
+}
+
+comparisons_with_numbers! {
+    eq_scalar, eq_scalar_meta = eq;
+    ne_scalar, ne_scalar_meta = ne;
+    lt_scalar, lt_scalar_meta = lt;
+    le_scalar, le_scalar_meta = le;
+    gt_scalar, gt_scalar_meta = gt;
+    ge_scalar, ge_scalar_meta = ge;
+}
+
+/// Shape and type of [`isclose`].
+pub fn isclose_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    other: &'a Tensor,
+    rtol: f64,
+    atol: f64,
+    _: bool,
+) -> Result<()> {
+    ensure!(
+        self_.dtype() == other.dtype(),
+        Dtype,
+        "isclose: expected `other` of type {} but got {}",
+        self_.dtype(),
+        other.dtype()
+    );
+    for (name, value) in [("rtol", rtol), ("atol", atol)] {
+        // A NaN tolerance passes, as in PyTorch: then only equal elements are close.
+        if value < 0.0 {
+            bail!(InvalidArgument, "isclose: {name} must be greater than or equal to zero, but got {value}");
+        }
+    }
+    iter.add_input(self_);
+    iter.add_input(other);
+    // Integers are compared as such where they may not differ, and in floating point otherwise.
+    let exact = rtol == 0.0 && atol == 0.0;
+    iter.build(Config { promote_integers_to_float: !exact, ..Config::COMPARE })
+}
+
+/// Whether `|a - b| <= atol + rtol * |b|`, or a = b, or both are NaN where those count as equal.
+pub fn isclose(
+    iter: &mut TensorIterator<'_>,
+    self_: &Tensor,
+    other: &Tensor,
+    rtol: f64,
+    atol: f64,
+    equal_nan: bool,
+) -> Result<()> {
+    if iter.common_dtype().is_floating_point() {
+        floats_close(iter, self_, other, rtol, atol, equal_nan)
+    } else {
+        eq(iter, self_, other)
+    }
+}
+
+/// Whether sizes and all elements are equal; NaN differs from itself.
+pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
+    if self_.sizes() != other.sizes() {
+        return Ok(false);
+    }
+    loops::all_true(&ops::eq_tensor(self_, other)?)
+}
+
+/// Whether all elements are close, after broadcasting.
+pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    loops::all_true(&ops::isclose(self_, other, rtol, atol, equal_nan)?)
+}

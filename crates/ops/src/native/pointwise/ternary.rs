@@ -1,0 +1,223 @@
+//! Formulas of three arguments, and choices between two.
+
+use crate::native::pointwise::binary::{self, ordered_max, ordered_min};
+use crate::native::formulas::build_with_numbers;
+use crate::Tensor;
+use crate::tensor_iterator::{Config, TensorIterator};
+use flambeau_core::{Result, Scalar, ScalarType, ensure};
+
+formulas! { number_kernel(NumberFormula, Number) -> V:
+    /// self + value * tensor1 * tensor2.
+    fn addcmul, addcmul_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * a * b;
+}
+
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
+    /// Each element kept between two numbers that are not NaN; NaN stays.
+    fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
+        V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));
+    /// Each element or the number, whichever is greater.
+    fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => ordered_max(x, V::scalar(min));
+    /// Each element or the number, whichever is less.
+    fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => ordered_min(x, V::scalar(max));
+    /// Each element kept between those of two tensors.
+    fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => ordered_min(ordered_max(x, low), high);
+}
+
+formulas! { float_kernel(FloatFormula, Float) -> V:
+    /// self + value * tensor1 / tensor2, of floating point numbers.
+    fn addcdiv, addcdiv_floats_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * (a / b);
+    /// self + weight * (end - self).
+    fn lerp, lerp_floats_meta = build_ternary_op(self_: from, end: to, weight: w) => interpolated(from, to, w);
+    /// The same with one weight for all.
+    fn lerp_scalar, lerp_scalar_floats_meta = build_binary_op(self_: from, end: to; weight: Scalar) =>
+        interpolated(from, to, V::scalar(weight));
+}
+
+/// `from + w (to - from)`, computed from the nearer end so that weights 0 and 1 give the ends exactly.
+#[inline(always)]
+fn interpolated<V: crate::vectorized::Float>(from: V, to: V, w: V) -> V {
+    let step = to - from;
+    V::select(w.abs().lt(V::constant(0.5)), from + w * step, to - step * (V::one() - w))
+}
+
+/// Shape and type of [`addcdiv`].
+pub fn addcdiv_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    tensor1: &'a Tensor,
+    tensor2: &'a Tensor,
+    _: Scalar,
+) -> Result<()> {
+    ensure!(
+        !(tensor1.dtype().is_integral(true) && tensor2.dtype().is_integral(true)),
+        Dtype,
+        "{}: Integer division with addcdiv is not supported: convert `tensor1` or `tensor2` to a floating point type",
+        iter.name()
+    );
+    iter.build_ternary_op(self_, tensor1, tensor2)
+}
+
+/// Refuses another type, in PyTorch's words.
+fn check_same_dtype(iter: &TensorIterator<'_>, self_: &Tensor, name: &str, other: &Tensor) -> Result<()> {
+    ensure!(
+        self_.dtype() == other.dtype(),
+        Dtype,
+        "{}: expected dtype {} for `{name}` but got dtype {}",
+        iter.name(),
+        self_.dtype(),
+        other.dtype()
+    );
+    Ok(())
+}
+
+/// Shape and type of [`lerp`].
+pub fn lerp_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    end: &'a Tensor,
+    weight: &'a Tensor,
+) -> Result<()> {
+    check_same_dtype(iter, self_, "end", end)?;
+    if weight.dim() > 0 {
+        check_same_dtype(iter, self_, "weight", weight)?;
+    }
+    iter.build_ternary_op(self_, end, weight)?;
+    crate::native::formulas::check_out(iter, self_.dtype())
+}
+
+/// Shape and type of [`lerp_scalar`].
+pub fn lerp_scalar_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    end: &'a Tensor,
+    _: Scalar,
+) -> Result<()> {
+    check_same_dtype(iter, self_, "end", end)?;
+    iter.build_binary_op(self_, end)
+}
+
+/// Refuses a call that limits nothing.
+fn check_limits(iter: &TensorIterator<'_>, some: bool) -> Result<()> {
+    ensure!(some, InvalidArgument, "{}: At least one of 'min' or 'max' must not be None", iter.name());
+    Ok(())
+}
+
+/// A limit as the nearest number of the type: 300 limits no `uint8`.
+fn saturated(limit: Scalar, dtype: ScalarType) -> Scalar {
+    if dtype.is_floating_point() {
+        return limit;
+    }
+    let unused = 64 - 8 * dtype.size() as u32;
+    let (least, most) = if dtype.is_signed() {
+        (i64::MIN >> unused, i64::MAX >> unused)
+    } else {
+        (0, i64::MAX >> (unused - 1))
+    };
+    Scalar::Int(limit.to_i64().clamp(least, most))
+}
+
+/// Shape and type of [`clamp`].
+pub fn clamp_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+) -> Result<()> {
+    check_limits(iter, min.is_some() || max.is_some())?;
+    build_with_numbers(iter, self_, [min, max].into_iter().flatten())
+}
+
+/// Each element kept between two numbers, the upper one prevailing; NaN stays, and a limit that is NaN gives NaN.
+pub fn clamp(
+    iter: &mut TensorIterator<'_>,
+    self_: &Tensor,
+    min: Option<Scalar>,
+    max: Option<Scalar>,
+) -> Result<()> {
+    let dtype = iter.common_dtype();
+    match (min.map(|m| saturated(m, dtype)), max.map(|m| saturated(m, dtype))) {
+        (Some(min), Some(max)) if min.to_f64().is_nan() || max.to_f64().is_nan() => {
+            at_least(iter, self_, Scalar::Float(f64::NAN))
+        }
+        (Some(min), Some(max)) => between(iter, self_, min, max),
+        (Some(min), None) => at_least(iter, self_, min),
+        (None, Some(max)) => at_most(iter, self_, max),
+        (None, None) => check_limits(iter, false),
+    }
+}
+
+/// Shape and type of [`clamp_min`].
+pub fn clamp_min_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, min: Scalar) -> Result<()> {
+    build_with_numbers(iter, self_, [min])
+}
+
+/// Each element or the number, whichever is greater.
+pub fn clamp_min(iter: &mut TensorIterator<'_>, self_: &Tensor, min: Scalar) -> Result<()> {
+    clamp(iter, self_, Some(min), None)
+}
+
+/// Shape and type of [`clamp_max`].
+pub fn clamp_max_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, max: Scalar) -> Result<()> {
+    build_with_numbers(iter, self_, [max])
+}
+
+/// Each element or the number, whichever is less.
+pub fn clamp_max(iter: &mut TensorIterator<'_>, self_: &Tensor, max: Scalar) -> Result<()> {
+    clamp(iter, self_, None, Some(max))
+}
+
+/// Shape and type of [`clamp_tensor`].
+pub fn clamp_tensor_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    min: Option<&'a Tensor>,
+    max: Option<&'a Tensor>,
+) -> Result<()> {
+    check_limits(iter, min.is_some() || max.is_some())?;
+    iter.add_input(self_);
+    [min, max].into_iter().flatten().for_each(|limit| iter.add_input(limit));
+    iter.build(Config::PROMOTE)
+}
+
+/// Each element kept between those of two tensors.
+pub fn clamp_tensor(
+    iter: &mut TensorIterator<'_>,
+    self_: &Tensor,
+    min: Option<&Tensor>,
+    max: Option<&Tensor>,
+) -> Result<()> {
+    match (min, max) {
+        (Some(min), Some(max)) => between_tensors(iter, self_, min, max),
+        (Some(min), None) => binary::maximum(iter, self_, min),
+        (None, Some(max)) => binary::minimum(iter, self_, max),
+        (None, None) => check_limits(iter, false),
+    }
+}
+
+/// Shape and type of [`clamp_min_tensor`].
+pub fn clamp_min_tensor_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    min: &'a Tensor,
+) -> Result<()> {
+    iter.build_binary_op(self_, min)
+}
+
+/// The greater of two elements.
+pub fn clamp_min_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, min: &Tensor) -> Result<()> {
+    binary::maximum(iter, self_, min)
+}
+
+/// Shape and type of [`clamp_max_tensor`].
+pub fn clamp_max_tensor_meta<'a>(
+    iter: &mut TensorIterator<'a>,
+    self_: &'a Tensor,
+    max: &'a Tensor,
+) -> Result<()> {
+    iter.build_binary_op(self_, max)
+}
+
+/// The lesser of two elements.
+pub fn clamp_max_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, max: &Tensor) -> Result<()> {
+    binary::minimum(iter, self_, max)
+}

@@ -1,0 +1,179 @@
+//! Formulas of one argument.
+
+use crate::loops::{self, FloatFormula, NumberFormula};
+use crate::tensor_iterator::TensorIterator;
+use crate::vectorized::{Float, Number};
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar};
+
+// Floating point numbers; integers are converted to the default floating point type first.
+formulas! { half_kernel(FloatFormula, Float) -> V:
+    /// The natural logarithm.
+    fn log, log_meta = build_unary_float_op(self_: x) => x.log();
+    /// The square root.
+    fn sqrt, sqrt_meta = build_unary_float_op(self_: x) => x.sqrt();
+    /// 1 / sqrt(x).
+    fn rsqrt, rsqrt_meta = build_unary_float_op(self_: x) => x.rsqrt();
+    /// 1 / x.
+    fn reciprocal, reciprocal_meta = build_unary_float_op(self_: x) => x.recip();
+    /// The sine.
+    fn sin, sin_meta = build_unary_float_op(self_: x) => x.sin();
+    /// The cosine.
+    fn cos, cos_meta = build_unary_float_op(self_: x) => x.cos();
+    /// The hyperbolic tangent.
+    fn tanh, tanh_meta = build_unary_float_op(self_: x) => x.tanh();
+    /// 1 / (1 + e^-x).
+    fn sigmoid, sigmoid_meta = build_unary_float_op(self_: x) => x.sigmoid();
+    /// The error function.
+    fn erf, erf_meta = build_unary_float_op(self_: x) => x.erf();
+}
+
+/// e^x.
+#[derive(Clone, Copy)]
+struct Exponential;
+
+impl FloatFormula<1> for Exponential {
+    #[inline(always)]
+    fn call<V: Float>(self, [x]: [V; 1]) -> V {
+        x.exp()
+    }
+
+    #[inline(always)]
+    fn call_to_half<V: Float>(self, [x]: [V; 1]) -> (V, bool) {
+        x.exp_to_half()
+    }
+}
+
+/// Shape and type of [`exp`].
+pub fn exp_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+    iter.build_unary_float_op(self_)
+}
+
+/// e^x.
+pub fn exp(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
+    loops::half_kernel(iter, Exponential)
+}
+
+formulas! { float_kernel(FloatFormula, Float) -> V:
+    /// Degrees as radians.
+    fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
+    /// Radians as degrees.
+    fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
+    /// 2^x.
+    fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
+    /// e^x - 1, without cancellation near 0.
+    fn expm1, expm1_meta = build_unary_float_op(self_: x) => x.expm1();
+    /// log(1 + x), without cancellation near 0.
+    fn log1p, log1p_meta = build_unary_float_op(self_: x) => x.log1p();
+    /// The logarithm to base 2.
+    fn log2, log2_meta = build_unary_float_op(self_: x) => x.log2();
+    /// The logarithm to base 10.
+    fn log10, log10_meta = build_unary_float_op(self_: x) => x.log10();
+    /// The tangent.
+    fn tan, tan_meta = build_unary_float_op(self_: x) => x.tan();
+    /// The angle whose sine is x.
+    fn asin, asin_meta = build_unary_float_op(self_: x) => x.asin();
+    /// The angle whose cosine is x.
+    fn acos, acos_meta = build_unary_float_op(self_: x) => x.acos();
+    /// The angle whose tangent is x.
+    fn atan, atan_meta = build_unary_float_op(self_: x) => x.atan();
+    /// The hyperbolic sine.
+    fn sinh, sinh_meta = build_unary_float_op(self_: x) => x.sinh();
+    /// The hyperbolic cosine.
+    fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
+    /// The number whose hyperbolic sine is x.
+    fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh();
+    /// The number of at least 0 whose hyperbolic cosine is x.
+    fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh();
+    /// The number whose hyperbolic tangent is x.
+    fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh();
+    /// 1 - erf(x), without cancellation.
+    fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
+    /// The angle in the complex plane: 0, or pi where x is negative; NaN stays.
+    fn angle, angle_meta = build_unary_float_op(self_: x) => {
+        let zero = V::zero();
+        V::select(x.lt(zero), V::constant(std::f64::consts::PI), V::select(x.ne(x), x, zero))
+    };
+    /// x - trunc(x), for floating point numbers only.
+    fn frac, frac_meta = build_unary_op(self_: x) => x - x.trunc();
+    /// Rounding to so many decimals, or where negative to a power of ten; halves to even after scaling.
+    fn round_decimals, round_decimals_meta = build_unary_op(self_: x; decimals: i64) => {
+        let scale = V::constant(10f64.powf(decimals.unsigned_abs() as f64));
+        if decimals < 0 { (x / scale).round() * scale } else { (x * scale).round() / scale }
+    };
+}
+
+formulas! { number_kernel(NumberFormula, Number) -> V:
+    /// -x.
+    fn neg, neg_meta = build_unary_op(self_: x) => -x;
+}
+
+formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
+    /// The magnitude; of the least integer, itself.
+    fn abs, abs_meta = build_unary_op(self_: x) => x.abs();
+}
+
+formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
+    /// 1, 0 or -1; of NaN, 0, as PyTorch has it.
+    fn sign, sign_meta = build_unary_op(self_: x) => {
+        let (zero, one) = (V::zero(), V::one());
+        V::select(x.gt(zero), one, V::select(x.lt(zero), -one, zero))
+    };
+}
+
+/// Roundings, which leave integers as they are.
+macro_rules! roundings {
+    ($($(#[$doc:meta])* fn $name:ident, $meta:ident, $of_floats:ident = $method:ident;)*) => {$(
+        formulas! { float_kernel(FloatFormula, Float) -> V:
+            $(#[$doc])*
+            fn $of_floats, $meta = build_unary_op(self_: x) => x.$method();
+        }
+
+        $(#[$doc])*
+        pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
+            if iter.common_dtype().is_floating_point() { $of_floats(iter, self_) } else { keep_integers(iter) }
+        }
+    )*};
+}
+
+roundings! {
+    /// The greatest integer not above.
+    fn floor, floor_meta, floor_of_floats = floor;
+    /// The least integer not below.
+    fn ceil, ceil_meta, ceil_of_floats = ceil;
+    /// The nearest integer, halves to even.
+    fn round, round_meta, round_of_floats = round;
+    /// The integer part.
+    fn trunc, trunc_meta, trunc_of_floats = trunc;
+}
+
+/// The identity.
+#[derive(Clone, Copy)]
+struct Kept;
+
+impl NumberFormula<1> for Kept {
+    #[inline(always)]
+    fn call<V: Number>(self, [x]: [V; 1]) -> V {
+        x
+    }
+}
+
+/// A copy of integers; bool is refused.
+fn keep_integers(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::number_kernel(iter, Kept)
+}
+
+/// A copy of any type.
+pub(crate) fn keep_any(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::any_kernel(iter, Kept)
+}
+
+/// x * x.
+pub fn square(self_: &Tensor) -> Result<Tensor> {
+    ops::pow_tensor_scalar(self_, Scalar::Int(2))
+}
+
+/// x * x, in place.
+pub fn square_(self_: &Tensor) -> Result<()> {
+    ops::pow__scalar(self_, Scalar::Int(2))
+}

@@ -1,0 +1,192 @@
+//! Random counts: of events at a rate, and of successes among trials. Element i depends on the seed and on i alone.
+
+use crate::native::random::distributions::generator_or_default;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::structured::TensorSpec;
+use crate::{Tensor, loops, ops};
+use flambeau_core::{Generator, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure};
+
+/// Uniform numbers for one element. An attempt takes two and succeeds four times of five at least, so that all are used up
+/// once in 10^22 elements; then the count is the most probable one.
+const DRAWS: u64 = 64;
+/// Below this mean counts are found by adding up probabilities, above by rejection.
+const SMALL: f64 = 10.0;
+
+/// The uniform numbers of one element, from 0 to below 1.
+struct Draws {
+    philox: Philox,
+    next: u64,
+    end: u64,
+}
+
+impl Draws {
+    fn of(philox: Philox, element: usize) -> Self {
+        let next = element as u64 * DRAWS;
+        Draws { philox, next, end: next + DRAWS }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.next += 1;
+        (self.philox.word64(self.next - 1) >> 11) as f64 * 2f64.powi(-53)
+    }
+
+    fn pair(&mut self) -> Option<(f64, f64)> {
+        (self.next + 2 <= self.end).then(|| (self.uniform(), self.uniform()))
+    }
+}
+
+/// The first count whose probability and those of all before it add up to a uniform number. `first` is the probability of 0,
+/// `ratio(k)` that of `k` by that of `k - 1`.
+fn by_inversion(u: f64, first: f64, most: f64, ratio: impl Fn(f64) -> f64) -> f64 {
+    let (mut count, mut probability, mut sum) = (0.0, first, first);
+    // Past 200 there is nothing left to add at such means but what rounding has lost.
+    while u >= sum && count < most.min(200.0) {
+        count += 1.0;
+        probability *= ratio(count);
+        sum += probability;
+    }
+    count
+}
+
+/// `ln(k!)`: a sum, or Stirling's series, which from 16 on is exact to the last digits.
+fn ln_factorial(k: f64) -> f64 {
+    if k < 16.0 {
+        return (2..=k as u32).map(|n| f64::from(n).ln()).sum();
+    }
+    let square = (k * k).recip();
+    let series = (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0)) / k;
+    (k + 0.5) * k.ln() - k + 0.5 * std::f64::consts::TAU.ln() + series
+}
+
+/// Hörmann, "The transformed rejection method for generating Poisson random variables" (1993): `PTRS`.
+fn poisson_of(rate: f64, mut draws: Draws) -> f64 {
+    if rate < SMALL {
+        return by_inversion(draws.uniform(), (-rate).exp(), f64::INFINITY, |k| rate / k);
+    }
+    if !rate.is_finite() {
+        return rate;
+    }
+    let b = 0.931 + 2.53 * rate.sqrt();
+    let a = -0.059 + 0.02483 * b;
+    let (steepness, squeeze) = (1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2.0));
+    while let Some((u, v)) = draws.pair() {
+        let u = u - 0.5;
+        let edge = 0.5 - u.abs();
+        let k = ((2.0 * a / edge + b) * u + rate + 0.43).floor();
+        if edge >= 0.07 && v <= squeeze {
+            return k;
+        }
+        if k < 0.0 || (edge < 0.013 && v > edge) {
+            continue;
+        }
+        let height = (v * steepness / (a / (edge * edge) + b)).ln();
+        if height <= k * rate.ln() - rate - ln_factorial(k) {
+            return k;
+        }
+    }
+    rate.floor()
+}
+
+/// Hörmann, "The generation of binomial random variates" (1993): `BTRS`.
+fn binomial_of(count: f64, probability: f64, mut draws: Draws) -> f64 {
+    if count.is_nan() || probability.is_nan() {
+        return f64::NAN;
+    }
+    let count = count.floor();
+    if count <= 0.0 || probability <= 0.0 {
+        return 0.0;
+    }
+    if probability >= 1.0 {
+        return count;
+    }
+    if probability > 0.5 {
+        return count - binomial_of(count, 1.0 - probability, draws);
+    }
+    let (p, q) = (probability, 1.0 - probability);
+    let odds = p / q;
+    if count * p < SMALL {
+        let first = (count * (-p).ln_1p()).exp();
+        return by_inversion(draws.uniform(), first, count, |k| odds * (count - k + 1.0) / k);
+    }
+    let mode = ((count + 1.0) * p).floor();
+    let deviation = (count * p * q).sqrt();
+    let b = 1.15 + 2.53 * deviation;
+    let a = -0.0873 + 0.0248 * b + 0.01 * p;
+    let (steepness, squeeze) = ((2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b);
+    while let Some((u, v)) = draws.pair() {
+        let u = u - 0.5;
+        let edge = 0.5 - u.abs();
+        let k = ((2.0 * a / edge + b) * u + count * p + 0.5).floor();
+        if k < 0.0 || k > count {
+            continue;
+        }
+        if edge >= 0.07 && v <= squeeze {
+            return k;
+        }
+        let height = (v * steepness / (a / (edge * edge) + b)).ln();
+        let others =
+            ln_factorial(mode) + ln_factorial(count - mode) - ln_factorial(k) - ln_factorial(count - k);
+        if height <= others + (k - mode) * odds.ln() {
+            return k;
+        }
+    }
+    mode
+}
+
+/// In plain order and 64 bits, in which counts are exact that any type holds.
+fn wide(tensor: &Tensor) -> Result<Tensor> {
+    let format = Some(MemoryFormat::Contiguous);
+    crate::native::factory::copy::to_copy(tensor, Some(ScalarType::F64), None, None, None, false, format)
+}
+
+/// One count for each element of the parameters, in the type of the first.
+fn counted<const N: usize>(
+    name: &str,
+    parameters: [&Tensor; N],
+    generator: Option<&Generator>,
+    count: impl Fn([f64; N], Draws) -> f64 + Sync,
+) -> Result<Tensor> {
+    let dtype = parameters[0].dtype();
+    for parameter in parameters {
+        let fits = parameter.dtype() == dtype && dtype.is_floating_point();
+        ensure!(
+            fits,
+            NotImplemented,
+            "{name}: expected parameters of one floating point type but got {dtype} and {}",
+            parameter.dtype()
+        );
+    }
+    let made =
+        TensorSpec::like(parameters[0], parameters[0].sizes()).with_dtype(ScalarType::F64).allocate(name)?;
+    if !made.device().is_meta() {
+        let wide: Vec<Tensor> = parameters.into_iter().map(wide).collect::<Result<_>>()?;
+        let philox = generator_or_default(generator).reserve_words(made.numel(), 2 * DRAWS)?;
+        with_slices(name, &wide.iter().collect::<Vec<_>>(), &[&made], |s| {
+            let mut from: [&[f64]; N] = [&[]; N];
+            for (nr, from) in from.iter_mut().enumerate() {
+                *from = s.read::<f64>(nr)?;
+            }
+            fill(s.write::<f64>(0)?, 1, |range, part| {
+                for (to, i) in part.iter_mut().zip(range) {
+                    *to = count(from.map(|values| values[i]), Draws::of(philox, i));
+                }
+            });
+            Ok(())
+        })?;
+    }
+    made.to(dtype)
+}
+
+/// Counts of events at the rates that `self_` gives: of the Poisson distribution.
+pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    const NAME: &str = "poisson";
+    let possible = self_.device().is_meta() || loops::all_true(&ops::ge_scalar(self_, Scalar::Int(0))?)?;
+    ensure!(possible, InvalidArgument, "{NAME}: invalid Poisson rate, expected rate to be non-negative");
+    counted(NAME, [self_], generator, |[rate], draws| poisson_of(rate, draws))
+}
+
+/// Counts of successes among `count` trials of probability `prob`: of the binomial distribution.
+pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
+    let both = ops::broadcast_tensors(&[count.clone(), prob.clone()])?;
+    counted("binomial", [&both[0], &both[1]], generator, |[count, p], draws| binomial_of(count, p, draws))
+}

@@ -1,0 +1,177 @@
+//! Running sums and products along a dimension, and the recurrence that differentiates them.
+
+use crate::native::reduce::sum_prod_any::as_dtype;
+use crate::native::guarded_slices::{Slices, fill, with_slices};
+use crate::Tensor;
+use crate::loops::row_ops::{Scan, scan_rows};
+use crate::loops::reduce::computing_type;
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::{DimMask, result_type};
+use bytemuck::Pod;
+use flambeau_core::{MemoryFormat, Result, ScalarType, ensure, shape};
+use std::ops::{Add, Mul};
+
+fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
+    let own = self_.dtype();
+    let asked = dtype.is_some();
+    let dtype = dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own });
+    ensure!(dtype != ScalarType::Bool, NotImplemented, "\"{name}_out_cpu\" not implemented for 'Bool'");
+    let spec = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype);
+    Ok(if asked { spec } else { spec.in_type_of_out() })
+}
+
+macro_rules! scans {
+    ($($name:literal $scan:ident: $kernel:ident $meta:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($kernel), "`].")]
+        pub fn $meta(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
+            scan_meta($name, self_, dim, dtype)
+        }
+
+        /// What has run up to each element of a dimension.
+        pub fn $kernel(self_: &Tensor, dim: i64, _dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
+            scan_rows(self_, out, DimMask::new(Some(&[dim]), self_.dim())?, Scan::$scan)
+        }
+    )*};
+}
+
+scans! {
+    "cumsum" Sum: cumsum cumsum_meta;
+    "cumprod" Product: cumprod cumprod_meta;
+}
+
+/// `y[k] = input[k] + factor[k] * y[k - 1]` along a dimension or, its transpose, `y[k] = input[k] + factor[k + 1] * y[k + 1]`.
+/// The first factor is not read, and 0 times infinity is 0. Half precision runs in f32.
+pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: bool) -> Result<Tensor> {
+    const NAME: &str = "_linear_recurrence";
+    let dim = shape::wrap_dim(dim, input.dim()).map_err(|e| e.context(NAME))?;
+    let dtype = result_type([factor, input])?;
+    ensure!(
+        factor.sizes() == input.sizes(),
+        Shape,
+        "{NAME}: expected `factor` of sizes {:?} but got {:?}",
+        input.sizes(),
+        factor.sizes()
+    );
+    ensure!(dtype.is_floating_point(), NotImplemented, "\"{NAME}\" not implemented for '{dtype}'");
+    let kernel = computing_type(dtype);
+    let made = TensorSpec::like(input, input.sizes()).with_dtype(kernel).allocate(NAME)?;
+    if !made.device().is_meta() && made.numel() > 0 {
+        let dense = |t: &Tensor| crate::ops::contiguous(&as_dtype(t, kernel)?, MemoryFormat::Contiguous);
+        let (factor, input) = (dense(factor)?, dense(input)?);
+        let width = shape::product(input.sizes().get(dim + 1..).unwrap_or_default());
+        let rows = input.sizes().get(dim).copied().unwrap_or(1);
+        let block = [rows as usize, width as usize];
+        with_slices(NAME, &[&factor, &input], &[&made], |s| match kernel {
+            ScalarType::F64 => recurrences::<f64>(s, block, reverse),
+            _ => recurrences::<f32>(s, block, reverse),
+        })?;
+    }
+    as_dtype(&made, dtype)
+}
+
+/// One recurrence for each column of each block of rows.
+fn recurrences<T>(s: &Slices<'_>, [rows, width]: [usize; 2], reverse: bool) -> Result<()>
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T> + Send + Sync,
+{
+    let (factor, input, out) = (s.read::<T>(0)?, s.read::<T>(1)?, s.write::<T>(0)?);
+    fill(out, rows * width, |range, part| {
+        part.copy_from_slice(&input[range.clone()]);
+        let blocks = part.chunks_exact_mut(rows * width).zip(factor[range].chunks_exact(rows * width));
+        blocks.for_each(|(y, factor)| recurrence(y, factor, width, reverse));
+    });
+    Ok(())
+}
+
+/// Rows of `y` after the first of the direction get their predecessor, times the factor that stands between the two.
+fn recurrence<T>(y: &mut [T], factor: &[T], width: usize, reverse: bool)
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
+{
+    if width == 1 {
+        return line(y, factor, reverse);
+    }
+    let rows = y.len() / width;
+    for row in 1..rows {
+        let boundary = width * if reverse { rows - row } else { row };
+        let (lower, upper) = y.split_at_mut(boundary);
+        let (lower, upper) = (&mut lower[boundary - width..], &mut upper[..width]);
+        let (done, next) = if reverse { (upper, lower) } else { (lower, upper) };
+        let between = &factor[boundary..boundary + width];
+        for ((to, from), factor) in next.iter_mut().zip(done.iter()).zip(between) {
+            *to = *to + carried(*factor, *from);
+        }
+    }
+}
+
+/// The same of single numbers, where the last one stays in a register.
+fn line<T>(y: &mut [T], factor: &[T], reverse: bool)
+where
+    T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
+{
+    let step = |last: T, (to, factor): (&mut T, &T)| {
+        *to = *to + carried(*factor, last);
+        *to
+    };
+    let between = &factor[1..];
+    if let (true, [rest @ .., first]) = (reverse, &mut *y) {
+        rest.iter_mut().zip(between).rev().fold(*first, step);
+    } else if let [first, rest @ ..] = y {
+        rest.iter_mut().zip(between).fold(*first, step);
+    }
+}
+
+/// `factor * from`. An infinity behind a factor of 0 is a product that overflowed: 0 times it is 0. NaN stays.
+#[inline(always)]
+fn carried<T: Pod + PartialEq + Mul<Output = T>>(factor: T, from: T) -> T {
+    #[expect(clippy::eq_op, reason = "NaN does not equal itself")]
+    let is_number = from == from;
+    if factor == T::zeroed() && is_number { T::zeroed() } else { factor * from }
+}
+
+/// Shape and type of [`logcumsumexp`].
+pub fn logcumsumexp_meta(self_: &Tensor, dim: i64) -> Result<TensorSpec> {
+    shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("logcumsumexp"))?;
+    let dtype = self_.dtype();
+    ensure!(
+        dtype.is_floating_point(),
+        NotImplemented,
+        "\"logcumsumexp_out_cpu\" not implemented for '{dtype}'"
+    );
+    Ok(TensorSpec::like(self_, self_.sizes()))
+}
+
+/// The logarithm of the running sum of exponentials, computed in f64.
+pub fn logcumsumexp(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let last = crate::native::shape::view::transpose(self_, dim, -1)?;
+    let rows = crate::ops::contiguous(&as_dtype(&last, ScalarType::F64)?, MemoryFormat::Contiguous)?;
+    let made = TensorSpec::like(&rows, rows.sizes()).allocate("logcumsumexp")?;
+    let n = rows.sizes().last().copied().unwrap_or(1) as usize;
+    with_slices("logcumsumexp", &[&rows], &[&made], |s| {
+        let (values, out) = (s.read::<f64>(0)?, s.write::<f64>(0)?);
+        fill(out, n, |range, part| {
+            for (to, from) in part.chunks_exact_mut(n).zip(values[range].chunks_exact(n)) {
+                let mut sum = f64::NEG_INFINITY;
+                for (to, x) in to.iter_mut().zip(from) {
+                    sum = log_add_exp(sum, *x);
+                    *to = sum;
+                }
+            }
+        });
+        Ok(())
+    })?;
+    crate::ops::copy_(out, &crate::native::shape::view::transpose(&made, dim, -1)?, false)
+}
+
+/// `log(exp(a) + exp(b))` without the exponentials, which may be infinite.
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        return f64::NAN;
+    }
+    let (least, most) = (a.min(b), a.max(b));
+    if least == most && most.is_infinite() { most } else { most + (least - most).exp().ln_1p() }
+}

@@ -1,0 +1,263 @@
+//! Reductions: sums and products, truth, counts. Extremes, moments and norms have files of their own.
+
+mod extremes;
+mod moments;
+mod norms;
+mod reduced;
+
+pub use extremes::*;
+pub use moments::*;
+pub use norms::*;
+
+use crate::loops::reduce::{Epilogue, NanSum, Nonzeros, NumberFold, Product, Sum};
+use crate::loops::reduce::{computing_type, log_sum_exp, sum_fold, truth_fold};
+use crate::structured::TensorSpec;
+use crate::{Tensor, ops};
+use flambeau_core::{Result, ScalarType, default_dtype, ensure};
+use reduced::{mask_of, reduced_spec};
+
+/// The type of a sum: integers and bool add up in i64.
+fn sum_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> ScalarType {
+    let own = self_.dtype();
+    dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own })
+}
+
+/// A sum or product in the accumulating type of `out`.
+fn accumulate(
+    name: &str,
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    out: &Tensor,
+    fold: impl NumberFold,
+    finish: Epilogue,
+) -> Result<()> {
+    let mask = mask_of(name, self_, dim)?;
+    match out.dtype() {
+        ScalarType::Bool => truth_fold(self_, out, mask, fold),
+        dtype if dtype.is_integral(false) => sum_fold(self_, out, mask, ScalarType::I64, fold, finish),
+        dtype => sum_fold(self_, out, mask, computing_type(dtype), fold, finish),
+    }
+}
+
+/// The sum of all elements.
+pub fn sum_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    ops::sum_dim_intlist(self_, None, false, dtype)
+}
+
+/// Shape and type of [`sum`].
+pub fn sum_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    let spec = reduced_spec("sum", self_, dim, keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
+}
+
+/// The sum along dimensions.
+pub fn sum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    accumulate("sum", self_, dim, out, Sum, Epilogue::Identity)
+}
+
+/// Shape and type of [`nansum`].
+pub fn nansum_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    let spec = reduced_spec("nansum", self_, dim, keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
+}
+
+/// The sum along dimensions of what is not NaN.
+pub fn nansum(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    if self_.dtype().is_floating_point() {
+        accumulate("nansum", self_, dim, out, NanSum, Epilogue::Identity)
+    } else {
+        accumulate("nansum", self_, dim, out, Sum, Epilogue::Identity)
+    }
+}
+
+/// The type of a mean, which must be a floating point type.
+fn mean_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> Result<ScalarType> {
+    let (which, wanted) = match dtype {
+        Some(dtype) => ("Optional dtype", dtype),
+        None => ("Input dtype", self_.dtype()),
+    };
+    ensure!(
+        wanted.is_floating_point(),
+        Dtype,
+        "mean(): could not infer output dtype. {which} must be either a floating point or complex dtype. Got: {wanted}"
+    );
+    Ok(wanted)
+}
+
+/// The mean of all elements.
+pub fn mean_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    ops::mean_dim(self_, None, false, dtype)
+}
+
+/// Shape and type of [`mean`].
+pub fn mean_meta(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<TensorSpec> {
+    Ok(reduced_spec("mean", self_, dim, keepdim, mean_dtype(self_, dtype)?)?.converted_to_out())
+}
+
+/// The mean along dimensions; NaN of nothing.
+pub fn mean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    let count = mask_of("mean", self_, dim)?.count(self_.sizes());
+    accumulate("mean", self_, dim, out, Sum, Epilogue::Divide(count as f64))
+}
+
+/// The product of all elements.
+pub fn prod_all(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
+    let out = TensorSpec::like(self_, &[]).with_dtype(sum_dtype(self_, dtype)).allocate("prod")?;
+    if !out.device().is_meta() {
+        accumulate("prod", self_, None, &out, Product, Epilogue::Identity)?;
+    }
+    Ok(out)
+}
+
+/// Shape and type of [`prod`].
+pub fn prod_meta(self_: &Tensor, dim: i64, keepdim: bool, dtype: Option<ScalarType>) -> Result<TensorSpec> {
+    let spec = reduced_spec("prod", self_, Some(&[dim]), keepdim, sum_dtype(self_, dtype))?;
+    Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
+}
+
+/// The product along a dimension.
+pub fn prod(
+    self_: &Tensor,
+    dim: i64,
+    _keepdim: bool,
+    _dtype: Option<ScalarType>,
+    out: &Tensor,
+) -> Result<()> {
+    accumulate("prod", self_, Some(&[dim]), out, Product, Epilogue::Identity)
+}
+
+/// The type of an answer: bool, but u8 of u8, as it was before bool existed.
+fn truth_dtype(self_: &Tensor) -> ScalarType {
+    if self_.dtype() == ScalarType::U8 { ScalarType::U8 } else { ScalarType::Bool }
+}
+
+/// `any` and `all` in their three forms: of a number, whether it differs from zero.
+macro_rules! truths {
+    ($($name:literal, $fold:ident: $all:ident $dim:ident $dim_meta:ident $dims:ident $dims_meta:ident $all_meta:ident;)*) => {$(
+        #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]
+        pub fn $all_meta(self_: &Tensor) -> Result<TensorSpec> {
+            reduced_spec($name, self_, None, false, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` of all elements.")]
+        pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
+            truth_fold(self_, out, mask_of($name, self_, None)?, $fold)
+        }
+
+        #[doc = concat!("Shape and type of [`", stringify!($dim), "`].")]
+        pub fn $dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<TensorSpec> {
+            reduced_spec($name, self_, Some(&[dim]), keepdim, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` along a dimension.")]
+        pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
+            truth_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $fold)
+        }
+
+        #[doc = concat!("Shape and type of [`", stringify!($dims), "`].")]
+        pub fn $dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<TensorSpec> {
+            if dim.is_some_and(<[i64]>::is_empty) {
+                return Ok(TensorSpec::like(self_, self_.sizes()).with_dtype(truth_dtype(self_)));
+            }
+            reduced_spec($name, self_, dim, keepdim, truth_dtype(self_))
+        }
+
+        #[doc = concat!("`", $name, "` along dimensions; along none of them, whether each element differs from zero.")]
+        pub fn $dims(self_: &Tensor, dim: Option<&[i64]>, _keepdim: bool, out: &Tensor) -> Result<()> {
+            if dim.is_some_and(<[i64]>::is_empty) {
+                return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
+            }
+            truth_fold(self_, out, mask_of($name, self_, dim)?, $fold)
+        }
+    )*};
+}
+
+truths! {
+    "any", Sum: any any_dim any_dim_meta any_dims any_dims_meta any_meta;
+    "all", Product: all all_dim all_dim_meta all_dims all_dims_meta all_meta;
+}
+
+/// A copy of another type.
+pub(crate) fn to_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    let copy = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype).allocate("to")?;
+    ops::copy_(&copy, self_, false)?;
+    Ok(copy)
+}
+
+/// The same tensor, or a copy of another type.
+pub(crate) fn as_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
+    if self_.dtype() == dtype { Ok(self_.clone()) } else { to_dtype(self_, dtype) }
+}
+
+/// How many elements along dimensions differ from zero.
+pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
+    let out =
+        reduced_spec("count_nonzero", self_, Some(dim), false, ScalarType::I64)?.allocate("count_nonzero")?;
+    if !out.device().is_meta() {
+        let truth = as_dtype(self_, ScalarType::Bool)?;
+        accumulate("count_nonzero", &truth, Some(dim), &out, Nonzeros, Epilogue::Identity)?;
+    }
+    Ok(out)
+}
+
+/// The same along one dimension, or all.
+pub fn count_nonzero(self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
+    match dim {
+        Some(dim) => ops::count_nonzero_dim_intlist(self_, &[dim]),
+        None => ops::count_nonzero_dim_intlist(self_, &[]),
+    }
+}
+
+/// `log(sum(e^x))` along dimensions, computed without overflow.
+pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
+    let dtype = self_.dtype().to_floating_point(default_dtype());
+    let out = reduced_spec("logsumexp", self_, Some(dim), keepdim, dtype)?.allocate("logsumexp")?;
+    if !out.device().is_meta() {
+        let self_ = as_dtype(self_, dtype)?;
+        log_sum_exp(&self_, &out, mask_of("logsumexp", &self_, Some(dim))?)?;
+    }
+    Ok(out)
+}
+
+/// The greater of two elements.
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::maximum(self_, other)
+}
+
+/// The less of two elements.
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::minimum(self_, other)
+}

@@ -1,0 +1,10 @@
+//! Views of tensors, their derivatives, and tensors joined, cut and repeated.
+
+pub mod cat_stack;
+pub mod movedim_flatten;
+pub mod repeat_roll_pad;
+pub mod split;
+pub mod view;
+pub mod view_backward;
+pub mod view_copies;
+pub mod view_in_place;

@@ -1,0 +1,183 @@
+//! Tensors one behind the other, in a dimension they have or in a new one.
+
+use crate::native::factory::copy;
+use crate::native::shape::view;
+use crate::structured::TensorSpec;
+use crate::tensor_iterator::result_type;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, fallible, shape};
+
+/// One-dimensional and empty: such a tensor may stand beside tensors of any rank, for the sake of old programs.
+fn is_skipped(tensor: &Tensor) -> bool {
+    tensor.sizes() == [0]
+}
+
+/// The order of dimensions that all have, or the plain one.
+fn common_format(tensors: &[Tensor]) -> MemoryFormat {
+    let first = tensors[0].suggest_memory_format();
+    let all = tensors.iter().all(|t| t.suggest_memory_format() == first);
+    if all { first } else { MemoryFormat::Contiguous }
+}
+
+/// Shape and type of [`cat`].
+pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
+    ensure!(!tensors.is_empty(), InvalidArgument, "cat: expected a non-empty list of Tensors");
+    for (position, tensor) in tensors.iter().enumerate() {
+        ensure!(
+            tensor.dim() > 0,
+            Shape,
+            "cat: zero-dimensional tensor (at position {position}) cannot be concatenated"
+        );
+        ensure!(
+            tensor.device() == tensors[0].device(),
+            Device,
+            "cat: expected all tensors to be on the same device, but got at least two devices, {} and {}",
+            tensors[0].device(),
+            tensor.device()
+        );
+    }
+    let first = tensors.iter().find(|t| !is_skipped(t)).unwrap_or(&tensors[0]);
+    let d = shape::wrap_dim(dim, first.dim()).map_err(|e| e.context("cat"))?;
+    let mut sizes = DimVec::from_slice(first.sizes());
+    sizes[d] = 0;
+    for (number, tensor) in tensors.iter().enumerate().filter(|(_, t)| !is_skipped(t)) {
+        check_beside(first, tensor, d, number)?;
+        let Some(total) = sizes[d].checked_add(tensor.sizes()[d]) else {
+            bail!(Overflow, "cat: the sizes of dimension {d} add up past 63 bits");
+        };
+        sizes[d] = total;
+    }
+    Ok(TensorSpec::new(&sizes, result_type(tensors)?, first.device())
+        .with_format(common_format(tensors))
+        .converted_to_out())
+}
+
+fn check_beside(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> Result<()> {
+    let (expected, got) = (first.sizes(), tensor.sizes());
+    ensure!(
+        expected.len() == got.len(),
+        Shape,
+        "cat: Tensors must have same number of dimensions: got {} and {}",
+        expected.len(),
+        got.len()
+    );
+    for d in (0..expected.len()).filter(|d| *d != dim) {
+        ensure!(
+            expected[d] == got[d],
+            Shape,
+            "cat: Sizes of tensors must match except in dimension {dim}. Expected size {} but got size {} for tensor number \
+             {number} in the list.",
+            expected[d],
+            got[d]
+        );
+    }
+    Ok(())
+}
+
+/// The tensors one behind the other in dimension `dim`.
+pub fn cat(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
+    let d = shape::wrap_dim(dim, out.dim())?;
+    let mut start = 0;
+    for tensor in tensors.iter().filter(|t| !is_skipped(t)) {
+        let end = start + tensor.sizes()[d];
+        copy::copy_(&view::slice(out, d as i64, Some(start), Some(end), 1)?, tensor, false)?;
+        start = end;
+    }
+    Ok(())
+}
+
+/// Another name of [`cat`].
+pub fn concat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    ops::cat(tensors, dim)
+}
+
+/// Shape and type of [`stack`].
+fn stack_spec(tensors: &[Tensor], dim: i64) -> Result<(usize, TensorSpec)> {
+    let Some(first) = tensors.first() else {
+        bail!(InvalidArgument, "stack: expects a non-empty TensorList");
+    };
+    let d = shape::wrap_dim(dim, first.dim() + 1).map_err(|e| e.context("stack"))?;
+    for (entry, tensor) in tensors.iter().enumerate() {
+        ensure!(
+            tensor.sizes() == first.sizes(),
+            Shape,
+            "stack: expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {entry}",
+            first.sizes(),
+            tensor.sizes()
+        );
+        ensure!(
+            tensor.device() == first.device(),
+            Device,
+            "stack: expected all tensors to be on the same device, but got at least two devices, {} and {}",
+            first.device(),
+            tensor.device()
+        );
+    }
+    let mut sizes = DimVec::from_slice(first.sizes());
+    sizes.insert(d, tensors.len() as i64);
+    Ok((d, TensorSpec::new(&sizes, result_type(tensors)?, first.device())))
+}
+
+/// Tensors of one shape, one behind the other in a new dimension.
+pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
+    let (d, spec) = stack_spec(tensors, dim)?;
+    let made = spec.allocate("stack")?;
+    for (index, tensor) in tensors.iter().enumerate() {
+        ops::copy_(&view::select(&made, d as i64, index as i64)?, tensor, false)?;
+    }
+    Ok(made)
+}
+
+fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+    fallible::try_collect(tensors.iter().map(f))
+}
+
+/// At least one dimension.
+pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
+    if self_.dim() == 0 { ops::reshape(self_, &[1]) } else { Ok(self_.clone()) }
+}
+
+/// At least two dimensions: a vector becomes a row.
+pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
+    match self_.dim() {
+        0 => ops::reshape(self_, &[1, 1]),
+        1 => ops::unsqueeze(self_, 0),
+        _ => Ok(self_.clone()),
+    }
+}
+
+/// At least three dimensions, new ones before and behind a vector, behind a matrix.
+pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
+    match self_.dim() {
+        0 => ops::reshape(self_, &[1, 1, 1]),
+        1 => ops::unsqueeze(&ops::unsqueeze(self_, 0)?, -1),
+        2 => ops::unsqueeze(self_, -1),
+        _ => Ok(self_.clone()),
+    }
+}
+
+/// Columns side by side; vectors end to end.
+pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), InvalidArgument, "hstack: expects a non-empty TensorList");
+    let tensors = each(tensors, ops::atleast_1d)?;
+    ops::cat(&tensors, if tensors[0].dim() == 1 { 0 } else { 1 })
+}
+
+/// Rows on top of one another.
+pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), InvalidArgument, "vstack: expects a non-empty TensorList");
+    ops::cat(&each(tensors, ops::atleast_2d)?, 0)
+}
+
+/// One behind the other in the third dimension.
+pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), InvalidArgument, "dstack: expects a non-empty TensorList");
+    ops::cat(&each(tensors, ops::atleast_3d)?, 2)
+}
+
+/// Vectors as columns, beside matrices.
+pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
+    ensure!(!tensors.is_empty(), InvalidArgument, "column_stack: expects a non-empty TensorList");
+    let column = |t: &Tensor| if t.dim() <= 1 { ops::reshape(t, &[-1, 1]) } else { Ok(t.clone()) };
+    ops::hstack(&each(tensors, column)?)
+}

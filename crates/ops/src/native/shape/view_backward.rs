@@ -1,0 +1,148 @@
+//! What the derivatives of views are made of: a part of a tensor put back into zeros, or into a copy of the whole.
+
+use crate::native::factory::copy;
+use crate::native::shape::view;
+use crate::{Tensor, ops};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure, shape};
+
+fn zeros_for(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    ops::zeros(sizes, Some(grad.dtype()), Some(grad.layout()), Some(grad.device()), None)
+}
+
+/// Zeros with `grad_output` in the part that `part` looks at.
+fn placed(grad_output: &Tensor, sizes: &[i64], part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let made = zeros_for(grad_output, sizes)?;
+    ops::copy_(&part(&made)?, grad_output, false)?;
+    Ok(made)
+}
+
+/// Zeros but for one index of a dimension.
+pub fn select_backward(grad_output: &Tensor, input_sizes: &[i64], dim: i64, index: i64) -> Result<Tensor> {
+    placed(grad_output, input_sizes, |t| view::select(t, dim, index))
+}
+
+/// Zeros but for a slice.
+pub fn slice_backward(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    dim: i64,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<Tensor> {
+    placed(grad_output, input_sizes, |t| view::slice(t, dim, Some(start), Some(end), step))
+}
+
+/// Zeros but for a diagonal.
+pub fn diagonal_backward(
+    grad_output: &Tensor,
+    input_sizes: &[i64],
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    placed(grad_output, input_sizes, |t| view::diagonal(t, offset, dim1, dim2))
+}
+
+/// The sum of the windows that each element was in. Windows overlap, but the elements at one place of all windows do not:
+/// one addition for each place.
+pub fn unfold_backward(
+    grad_in: &Tensor,
+    input_sizes: &[i64],
+    dim: i64,
+    size: i64,
+    step: i64,
+) -> Result<Tensor> {
+    ensure!(step > 0, InvalidArgument, "unfold_backward: step is {step} but must be > 0");
+    let made = zeros_for(grad_in, input_sizes)?;
+    if input_sizes.is_empty() {
+        let only = if size == 1 { view::select(grad_in, 0, 0)? } else { return Ok(made) };
+        ops::copy_(&made, &only, false)?;
+        return Ok(made);
+    }
+    let d = shape::wrap_dim(dim, input_sizes.len()).map_err(|e| e.context("unfold_backward"))?;
+    ensure!(
+        grad_in.dim() == input_sizes.len() + 1 && (0..=input_sizes[d]).contains(&size),
+        Shape,
+        "unfold_backward: expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
+        grad_in.sizes()
+    );
+    let reach = (grad_in.sizes()[d] - 1).saturating_mul(step);
+    for place in 0..size {
+        let end = reach.saturating_add(place + 1);
+        let part = view::slice(&made, d as i64, Some(place), Some(end), step)?;
+        ops::add__tensor(&part, &view::select(grad_in, -1, place)?, Scalar::Int(1))?;
+    }
+    Ok(made)
+}
+
+/// A copy with the very strides of `self_`, gaps included, unless elements share memory.
+fn with_own_strides(self_: &Tensor) -> Result<Tensor> {
+    if shape::has_internal_overlap(self_.sizes(), self_.strides()) {
+        return copy::clone(self_, Some(MemoryFormat::Preserve));
+    }
+    let made = Tensor::empty_with_strides(self_.sizes(), self_.strides(), self_.dtype(), self_.device())?;
+    ops::copy_(&made, self_, false)?;
+    Ok(made)
+}
+
+/// A copy of `self_` with `src` in the part that `part` looks at, whose sizes it must have.
+fn scattered(
+    name: &str,
+    self_: &Tensor,
+    src: &Tensor,
+    part: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let made = with_own_strides(self_)?;
+    let part = part(&made)?;
+    ensure!(
+        part.sizes() == src.sizes(),
+        Shape,
+        "{name}: expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+        src.sizes(),
+        part.sizes()
+    );
+    ops::copy_(&part, src, false)?;
+    Ok(made)
+}
+
+/// `self_` with `src` at one index of a dimension.
+pub fn select_scatter(self_: &Tensor, src: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
+    scattered("select_scatter", self_, src, |t| view::select(t, dim, index))
+}
+
+/// `self_` with `src` in a slice.
+pub fn slice_scatter(
+    self_: &Tensor,
+    src: &Tensor,
+    dim: i64,
+    start: Option<i64>,
+    end: Option<i64>,
+    step: i64,
+) -> Result<Tensor> {
+    scattered("slice_scatter", self_, src, |t| view::slice(t, dim, start, end, step))
+}
+
+/// `self_` with `src` on a diagonal.
+pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    scattered("diagonal_scatter", self_, src, |t| view::diagonal(t, offset, dim1, dim2))
+}
+
+/// Zeros but for a diagonal that holds the last dimension of `self_`.
+pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
+    let rank = self_.dim() + 1;
+    let context = |e: flambeau_core::Error| e.context("diag_embed");
+    let a = shape::wrap_dim(dim1, rank).map_err(context)?;
+    let b = shape::wrap_dim(dim2, rank).map_err(context)?;
+    ensure!(a != b, InvalidArgument, "diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}");
+    let Some((length, batch)) = self_.sizes().split_last() else {
+        flambeau_core::bail!(Shape, "diag_embed: expected at least one dimension but got none");
+    };
+    let Some(side) = offset.checked_abs().and_then(|o| o.checked_add(*length)) else {
+        flambeau_core::bail!(Overflow, "diag_embed: a matrix of {length} elements with offset {offset}");
+    };
+    let mut sizes = DimVec::from_slice(batch);
+    sizes.insert(a.min(b), side);
+    sizes.insert(a.max(b), side);
+    placed(self_, &sizes, |t| view::diagonal(t, offset, dim1, dim2))
+}
