@@ -7,7 +7,7 @@
 
 use crate::tensor::AttributeStore;
 use flambeau_autograd::exclusive::{Owned, visit_exclusive};
-use flambeau_autograd::graph::hooks::Held;
+use flambeau_autograd::graph::hooks::HookObject;
 use pyo3::prelude::*;
 use pyo3::pyclass::{PyTraverseError, PyVisit};
 use std::any::Any;
@@ -55,7 +55,7 @@ impl Deref for Object {
 }
 
 /// An object for a hook to hold: one reference, shared by the hook and the list of objects that hooks hold.
-pub(crate) fn held(object: Py<PyAny>) -> (Arc<Object>, Held) {
+pub(crate) fn held(object: Py<PyAny>) -> (Arc<Object>, HookObject) {
     let object = Arc::new(Object::new(object));
     (Arc::clone(&object), object)
 }

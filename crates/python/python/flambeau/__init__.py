@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that not every program needs are imported when they are first asked for."""
+    """Modules that not every program needs are imported on first access."""
     if name in ("func", "multiprocessing", "nn", "overrides", "optim", "profiler", "utils", "viz"):
         from importlib import import_module
 

@@ -73,7 +73,7 @@ def _rebuild_object(build, cls, arguments, state):
 
 
 def _recipe(self, storage):
-    """What makes the tensor again of its storage, or of another in its place."""
+    """The function and arguments that rebuild the tensor on its storage, or on a copy of that."""
     if self.is_meta:
         return _rebuild_meta, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     geometry = tuple(self.shape), self.stride(), self.storage_offset()

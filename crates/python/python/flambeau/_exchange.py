@@ -1,4 +1,4 @@
-"""What other libraries ask of a tensor, and the function that takes whatever they give."""
+"""The protocols by which other libraries read a tensor, and the function that converts their arrays."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["asarray"]
 
 
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
-    """The tensor as NumPy sees it, without a copy where none is asked for or needed."""
+    """The tensor as a NumPy array, without a copy unless one is requested or needed."""
     array = self.numpy()
     if dtype is not None and array.dtype != dtype:
         if copy is False:
-            raise ValueError(f"Unable to avoid copy: the tensor has {array.dtype} elements and {dtype} are wanted")
+            raise ValueError(f"Unable to avoid copy: the tensor has {array.dtype} elements and {dtype} are requested")
         return array.astype(dtype)
     return array.copy() if copy else array
 

@@ -84,13 +84,13 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     for given in shapes:
         shape = (given,) if isinstance(given, int) else tuple(given)
         result = [1] * (len(shape) - len(result)) + result
-        for place in range(-1, -len(shape) - 1, -1):
-            if shape[place] != 1 and result[place] not in (1, shape[place]):
+        for dim in range(-1, -len(shape) - 1, -1):
+            if shape[dim] != 1 and result[dim] not in (1, shape[dim]):
                 raise RuntimeError(
                     "Shape mismatch: objects cannot be broadcast to a single shape: "
-                    f"expected {result[place]} but got {shape[place]} at dimension {place}"
+                    f"expected {result[dim]} but got {shape[dim]} at dimension {dim}"
                 )
-            result[place] = shape[place] if result[place] == 1 else result[place]
+            result[dim] = shape[dim] if result[dim] == 1 else result[dim]
     return Size(result)
 
 
@@ -144,7 +144,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The places in `shape` that numbers in row-major order mean, a tensor for each dimension."""
+    """Converts flat row-major indices into indices of `shape`, a tensor for each dimension."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
@@ -209,9 +209,9 @@ def _counted(points: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
     box = _flambeau.zeros_like(points[0], dtype=_flambeau.int64)
     inside = _flambeau.ones_like(points[0], dtype=_flambeau.bool)
     for row, ends in zip(points, edges):
-        place = _flambeau.bucketize(row.contiguous(), ends, right=True) - 1
+        bin_index = _flambeau.bucketize(row.contiguous(), ends, right=True) - 1
         inside = inside & (row >= ends[0]) & (row <= ends[-1])
-        box = box * (len(ends) - 1) + place.clamp(0, len(ends) - 2)
+        box = box * (len(ends) - 1) + bin_index.clamp(0, len(ends) - 2)
     weights = _flambeau.ones_like(points[0]) if weight is None else weight.reshape(-1)
     sizes = [len(ends) - 1 for ends in edges]
     hist = _flambeau.zeros([math.prod(sizes)], dtype=weights.dtype)
@@ -243,13 +243,13 @@ atleast_3d = _for_each(_flambeau.atleast_3d)
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """The places of the elements that are not 0: a row each, or with `as_tuple` a tensor for each dimension."""
+    """The indices of the elements that are not 0: a row each, or with `as_tuple` a tensor for each dimension."""
     if not as_tuple:
         return _flambeau.nonzero(input, out=out)
     return _flambeau.nonzero_numpy(input)
 
 
-def _wanted(found: tuple[Tensor, Tensor, Tensor], return_inverse: bool, return_counts: bool) -> Any:
+def _requested_results(found: tuple[Tensor, Tensor, Tensor], return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = found
     results = [values]
     results += [inverse] if return_inverse else []
@@ -260,11 +260,12 @@ def _wanted(found: tuple[Tensor, Tensor, Tensor], return_inverse: bool, return_c
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The different elements; where they were and how many there are of each, if asked for."""
+    """The distinct elements; on request also the index of each input element among them, and their counts."""
     if dim is not None:
         found = _flambeau.unique_dim(input, dim, sorted, return_inverse, return_counts)
-        return _wanted(found, return_inverse, return_counts)
-    return _wanted(_flambeau._unique2(input, sorted, return_inverse, return_counts), return_inverse, return_counts)
+        return _requested_results(found, return_inverse, return_counts)
+    found = _flambeau._unique2(input, sorted, return_inverse, return_counts)
+    return _requested_results(found, return_inverse, return_counts)
 
 
 def unique_consecutive(
@@ -272,7 +273,7 @@ def unique_consecutive(
 ) -> Any:
     """The elements without those that equal the one before."""
     found = _flambeau.unique_consecutive(input, return_inverse, return_counts, dim)
-    return _wanted(found, return_inverse, return_counts)
+    return _requested_results(found, return_inverse, return_counts)
 
 
 def norm(

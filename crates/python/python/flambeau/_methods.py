@@ -14,9 +14,9 @@ def get_device(self):
 
 
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Looks at other elements of its storage: those of `source`, a tensor of that storage, or of the places given.
+    """Makes the tensor a view of other elements of its storage: those of `source`, or those that the arguments describe.
 
-    A tensor keeps its storage for life, so the storage of `source` must be its own; without one it shows no elements.
+    A tensor never changes its storage, so the storage of `source` must be its own; without `source` the tensor becomes empty.
     """
     from ._flambeau import Tensor
 
@@ -30,8 +30,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         size = (whole,)
     if stride is None:
         stride = [1] * len(size)
-        for place in range(len(size) - 2, -1, -1):
-            stride[place] = stride[place + 1] * max(size[place + 1], 1)
+        for dim in range(len(size) - 2, -1, -1):
+            stride[dim] = stride[dim + 1] * max(size[dim + 1], 1)
     return self.as_strided_(size, stride, storage_offset)
 
 
@@ -54,7 +54,7 @@ def __reversed__(self):
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
-    """A new tensor with a copy of `data`, of this tensor's type and device unless others are asked for."""
+    """A new tensor with a copy of `data`, of this tensor's type and device unless others are given."""
     from ._flambeau import tensor
 
     dtype, device = dtype or self.dtype, device or self.device

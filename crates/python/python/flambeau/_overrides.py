@@ -1,14 +1,15 @@
-"""`__flambeau_function__`: classes that answer for calls with objects of theirs among the arguments.
+"""`__flambeau_function__`: classes that override the functions of this library for arguments of theirs.
 
 It is PyTorch's `__torch_function__`: a class method `(func, types, args, kwargs)` that returns a result or NotImplemented.
 Subclasses of `Tensor` have one that runs the function and makes its results objects of the subclass; one that sets it to
-None, as `nn.Parameter` does, is treated as a plain tensor. Objects that are no tensors are asked where a tensor is expected.
+None, as `nn.Parameter` does, is treated as a plain tensor. The override of
+an object that is no tensor is called where a tensor is expected.
 """
 
 from . import _flambeau
 from ._flambeau import Tensor
 
-# What Python calls on a class without looking at the object, and methods that are not in the tables of operators.
+# Special methods, which Python looks up on the class, and methods that are not in the operator tables.
 OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul")
 METHODS = (
     *(f"__{name}__" for name in OPERATORS),
@@ -28,34 +29,34 @@ class DisableFlambeauFunction:
         _flambeau._set_overrides_enabled(self._before)
 
 
-def _asked(args, kwargs):
-    """The arguments whose classes are asked: each class once, subclasses before their bases, else in order."""
+def _overloaded_args(args, kwargs):
+    """The arguments with overrides: one of each class, subclasses before their bases, else in order."""
     found: list = []
     for value in (*args, *kwargs.values()):
-        _look(value, found)
+        _collect(value, found)
     return found
 
 
-# How far down lists are looked through: an index is a tuple of lists of tensors. A list may hold itself.
+# The depth to which lists are searched: an index is a tuple of lists of tensors. A list may contain itself.
 DEPTH = 2
 
 
-def _look(value, found, depth=DEPTH):
+def _collect(value, found, depth=DEPTH):
     answer = None if type(value) is Tensor else getattr(type(value), "__flambeau_function__", None)
     if answer is None:
         if isinstance(value, (list, tuple)) and depth > 0:
             for item in value:
-                _look(item, found, depth - 1)
+                _collect(item, found, depth - 1)
     elif not any(type(value) is type(other) for other in found):
-        places = (i for i, other in enumerate(found) if issubclass(type(value), type(other)))
-        found.insert(next(places, len(found)), value)
+        before = (i for i, other in enumerate(found) if issubclass(type(value), type(other)))
+        found.insert(next(before, len(found)), value)
 
 
-def ask(func, args, kwargs):
-    """What the classes among the arguments answer for `func`."""
-    asked = _asked(args, kwargs)
-    types = tuple(type(value) for value in asked)
-    for value in asked:
+def call_override(func, args, kwargs):
+    """Calls the overrides of the arguments' classes for `func`, until one does not return NotImplemented."""
+    overloaded = _overloaded_args(args, kwargs)
+    types = tuple(type(value) for value in overloaded)
+    for value in overloaded:
         answer = type(value).__flambeau_function__(func, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
@@ -65,12 +66,12 @@ def ask(func, args, kwargs):
 
 def call_override_by_name(name, is_method, args, kwargs):
     """The same for a function or method of that name."""
-    return ask(getattr(Tensor, name) if is_method else _function(name), args, kwargs)
+    return call_override(getattr(Tensor, name) if is_method else _function(name), args, kwargs)
 
 
 def _function(name):
-    places = (_flambeau, *(getattr(_flambeau, below) for below in ("_nn", "_linalg", "_special") if hasattr(_flambeau, below)))
-    return next(getattr(place, name) for place in places if hasattr(place, name))
+    modules = (_flambeau, *(getattr(_flambeau, below) for below in ("_nn", "_linalg", "_special") if hasattr(_flambeau, below)))
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
 def _converted(result, cls):
@@ -93,8 +94,8 @@ def _default(cls, func, types, args=(), kwargs=None):
         return result if cls is Tensor else _converted(result, cls)
 
 
-def _asks():
-    """Whether this thread asks subclasses."""
+def _are_overrides_enabled():
+    """Whether overrides are enabled on this thread."""
     before = _flambeau._set_overrides_enabled(True)
     _flambeau._set_overrides_enabled(before)
     return before
@@ -105,22 +106,22 @@ def _call(func, args, kwargs):
 
 
 def _method(name):
-    """A method for subclasses that asks before it calls `Tensor`'s."""
+    """A method for subclasses that calls an override instead of `Tensor`'s method if there is one."""
     plain = getattr(Tensor, name)
 
     def method(self, *args, **kwargs):
-        return ask(plain, (self, *args), kwargs) if _asks() else plain(self, *args, **kwargs)
+        return call_override(plain, (self, *args), kwargs) if _are_overrides_enabled() else plain(self, *args, **kwargs)
 
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
 
 
 def _reflected(name):
-    """A tensor on the left leaves the answer to an object of a subclass on the right."""
+    """A reflected operator, by which a tensor on the left defers to an object of a subclass on the right."""
     plain, forward = getattr(Tensor, f"__r{name}__", None), getattr(Tensor, f"__{name}__")
 
     def method(self, other):
-        call = ask if _asks() else _call
+        call = call_override if _are_overrides_enabled() else _call
         if isinstance(other, Tensor):
             return call(forward, (other, self), {})
         return NotImplemented if plain is None else call(plain, (self, other), {})
@@ -129,8 +130,8 @@ def _reflected(name):
     return method
 
 
-def _begin_subclass(cls, **named):
-    """Has a new subclass asked, for what Python calls on the class itself too."""
+def _init_subclass(cls, **named):
+    """Enables the overrides of a new subclass, for the special methods that Python looks up on the class too."""
     super(Tensor, cls).__init_subclass__(**named)
     if cls.__flambeau_function__ is None:
         return
@@ -144,14 +145,14 @@ def _begin_subclass(cls, **named):
 
 
 def has_flambeau_function(args):
-    """Whether a class among the arguments answers for calls."""
-    return bool(_asked(tuple(args), {}))
+    """Whether a class among the arguments has an override."""
+    return bool(_overloaded_args(tuple(args), {}))
 
 
 def handle_flambeau_function(func, relevant_args, *args, **kwargs):
-    """For functions written in Python: what the classes of `relevant_args` answer for a call of `func`."""
-    for value in _asked(tuple(relevant_args), {}):
-        types = tuple(type(other) for other in _asked(tuple(relevant_args), {}))
+    """For functions written in Python: calls the overrides of the classes of `relevant_args` for `func`."""
+    for value in _overloaded_args(tuple(relevant_args), {}):
+        types = tuple(type(other) for other in _overloaded_args(tuple(relevant_args), {}))
         answer = type(value).__flambeau_function__(func, types, args, kwargs)
         if answer is not NotImplemented:
             return answer
@@ -161,4 +162,4 @@ def handle_flambeau_function(func, relevant_args, *args, **kwargs):
 def install(tensor):
     """Puts the protocol on the class."""
     tensor.__flambeau_function__ = classmethod(_default)
-    tensor.__init_subclass__ = classmethod(_begin_subclass)  # type: ignore[arg-type]
+    tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[arg-type]

@@ -67,11 +67,11 @@ class Flattened:
     def _name(self, tensor: Tensor, path: tuple[str, ...]) -> str:
         """The name of a tensor, which it keeps if it comes again."""
         if id(tensor) not in self._names:
-            name = wanted = ".".join(path) or "tensor"
+            name = path_name = ".".join(path) or "tensor"
             number = 1
             while name in self.tensors:
                 number += 1
-                name = f"{wanted}#{number}"
+                name = f"{path_name}#{number}"
             self._names[id(tensor)] = name
             self.tensors[name] = tensor
         return self._names[id(tensor)]
@@ -104,7 +104,7 @@ def _value(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _named(kind: str, name: Any, known: dict[str, Any]) -> Any:
-    """Of what is known, and nothing else: a text from a file is looked up nowhere else."""
+    """Looks a name up in `known` only: names from a file are never looked up in modules."""
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"expected the name of a {kind} but got {_shown(name)}")
     return known[name]

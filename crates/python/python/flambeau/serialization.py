@@ -2,7 +2,7 @@
 that PyTorch wrote, which are read only.
 
 A file holds tensors and texts, no programs: reading one runs nothing. Nested values, such as a checkpoint of a model's state,
-an optimiser's and a number, are tensors by the names of their places, and one text that says how they are put together.
+an optimiser's and a number, are tensors named by their paths, and one text that describes the structure.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ STRUCTURE = "flambeau.structure"
 def save(value: Any, path: Path, notes: Mapping[str, str] | None = None) -> None:
     """Writes tensors by name, or tensors, numbers and texts in nested dicts, lists and tuples, to `path`, and notes beside them.
 
-    The file is whole on the disk before it takes the place of the one of before, whose permissions it has, and which a failure
-    leaves as it was. Nobody can write to the tensors meanwhile.
+    The file is written completely before it replaces the previous one, whose permissions it gets, and which stays as it was if
+    this fails. Nobody can write to the tensors meanwhile.
     """
     if is_flat(value):
         return _save(value, path, notes)
@@ -75,8 +75,8 @@ def _check(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None) -> No
 def load(path: Path, map_location: Any = None, *, weights_only: bool = True, mmap: bool | None = None) -> Any:
     """What was saved, in memory of its own; the tensors by name of a file that another program wrote.
 
-    Files of `torch.save` are known by their first bytes. They may hold tensors, numbers, texts, lists, tuples and dicts; what
-    else one asks for is a ValueError that names it. Tensors of every device come to the host. What is read takes memory in
+    Files of `torch.save` are known by their first bytes. They may hold tensors, numbers, texts, lists, tuples and dicts;
+    anything else that one names is a ValueError with that name. Tensors of every device come to the host. What is read takes memory in
     proportion to the file.
     """
     if not weights_only:

@@ -68,44 +68,44 @@ def _indices(sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def strides(tensor: Tensor) -> Drawing:
-    """The elements of a tensor, and below them the storage they lie in. Each element is labelled with its place in the storage
-    and has that place's colour, so a transposed tensor shows its colours in columns and an expanded one repeats them.
+    """The elements of a tensor, and below them the storage they lie in. Each element is labelled with its offset in the storage
+    and has that offset's colour, so a transposed tensor shows its colours in columns and an expanded one repeats them.
 
-    Raises ValueError for more than 1024 elements or places.
+    Raises ValueError for more than 1024 elements or a larger offset.
     """
     sizes, steps, offset = tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()
     if tensor.numel() > _MOST_ELEMENTS:
         raise ValueError(f"viz.strides: expected at most {_MOST_ELEMENTS} elements but got {tensor.numel()}")
-    places = {index: offset + sum(i * s for i, s in zip(index, steps)) for index in _indices(sizes)}
-    length = max(places.values(), default=-1) + 1
+    offsets = {index: offset + sum(i * s for i, s in zip(index, steps)) for index in _indices(sizes)}
+    length = max(offsets.values(), default=-1) + 1
     if length > _MOST_ELEMENTS:
-        raise ValueError(f"viz.strides: expected at most {_MOST_ELEMENTS} places but the last is {length - 1}")
-    colour = {place: _colour(place / length) for place in places.values()}
+        raise ValueError(f"viz.strides: expected at most {_MOST_ELEMENTS} offsets but the last is {length - 1}")
+    colour = {offset: _colour(offset / length) for offset in offsets.values()}
 
     title = f"size {list(sizes)}, stride {list(steps)}, offset {offset}"
     parts = [_text(_MARGIN, _MARGIN + 8, title, "start")]
-    bottom, right = _grid(parts, sizes, places, colour, _MARGIN + 20)
+    bottom, right = _grid(parts, sizes, offsets, colour, _MARGIN + 20)
     parts.append(_text(_MARGIN, bottom + 14, "storage", "start"))
     row = max(int((max(right, 620) - 2 * _MARGIN) // _CELL), 1)
-    for place in range(length):
-        x, y = _MARGIN + place % row * _CELL, bottom + 22 + place // row * (_CELL + _GAP)
-        parts.append(_cell(x, y, str(place), colour.get(place, "#eee")))
+    for offset in range(length):
+        x, y = _MARGIN + offset % row * _CELL, bottom + 22 + offset // row * (_CELL + _GAP)
+        parts.append(_cell(x, y, str(offset), colour.get(offset, "#eee")))
     height = bottom + 22 + -(-length // row) * (_CELL + _GAP) + _MARGIN
     width = max(right, _MARGIN * 2 + min(length, row) * _CELL, _MARGIN * 2 + 7 * len(title))
     return Drawing(width, height, parts)
 
 
-def _grid(parts: list[str], sizes: tuple[int, ...], places: dict[Any, int], colour: dict[int, str], top: float) -> tuple[float, float]:
+def _grid(parts: list[str], sizes: tuple[int, ...], offsets: dict[Any, int], colour: dict[int, str], top: float) -> tuple[float, float]:
     """Puts the elements there, a matrix for each index of the leading dimensions; returns where they end."""
     rows, columns = (1, *sizes)[-2] if sizes else 1, sizes[-1] if sizes else 1
     bottom, right = top, float(_MARGIN)
     for number, lead in enumerate(_indices(sizes[:-2])):
         start = top + number * (rows * _CELL + _GAP)
-        for index, place in places.items():
+        for index, offset in offsets.items():
             if index[: len(lead)] == lead:
                 row, column = (0, 0, *index)[-2], (0, *index)[-1]
                 x, y = _MARGIN + column * _CELL, start + (row if len(sizes) > 1 else 0) * _CELL
-                parts.append(_cell(x, y, str(place), colour[place]))
+                parts.append(_cell(x, y, str(offset), colour[offset]))
         bottom, right = start + rows * _CELL + _GAP, max(right, 2 * _MARGIN + columns * _CELL)
     return bottom, right
 
@@ -127,23 +127,23 @@ def graph(tensor: Tensor, names: dict[str, Tensor] | None = None) -> Drawing:
     label = {node: called.get(node, node.name().removesuffix("0")) for node in depth}
     width_of = {node: 7 * len(label[node]) + 20 for node in depth}
     total = max(sum(width_of[node] + _GAP for node in layer) for layer in layers.values()) + 2 * _MARGIN
-    place: dict[Any, tuple[float, float]] = {}
+    position: dict[Any, tuple[float, float]] = {}
     for level in sorted(layers):
         # Below the middle of what leads there, so that few edges cross.
-        above = {node: [place[a][0] for a, b in edges if b == node and a in place] for node in layers[level]}
+        above = {node: [position[a][0] for a, b in edges if b == node and a in position] for node in layers[level]}
         layers[level].sort(key=lambda node: sum(above[node]) / len(above[node]) if above[node] else 0)
         x = (total - sum(width_of[node] + _GAP for node in layers[level])) / 2
         for node in layers[level]:
-            place[node] = (x + width_of[node] / 2, _MARGIN + level * 62)
+            position[node] = (x + width_of[node] / 2, _MARGIN + level * 62)
             x += width_of[node] + _GAP
     parts = [
         "<defs><marker id='to' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' orient='auto'>"
         "<path d='M0,0 L8,4 L0,8 z' fill='#666'/></marker></defs>"
     ]
     for a, b in edges:
-        (x1, y1), (x2, y2) = place[a], place[b]
+        (x1, y1), (x2, y2) = position[a], position[b]
         parts.append(f"<line x1='{x1:g}' y1='{y1 + 26:g}' x2='{x2:g}' y2='{y2:g}' stroke='#666' marker-end='url(#to)'/>")
-    for node, (x, y) in place.items():
+    for node, (x, y) in position.items():
         leaf = node.name().endswith("AccumulateGrad")
         fill, width = ("#dbe9ff" if leaf else "#eeeeee"), width_of[node]
         parts.append(
@@ -160,7 +160,7 @@ def _accumulator(leaf: Tensor) -> Any:
 
 
 def _walk(root: Any) -> tuple[list[tuple[Any, Any]], dict[Any, int]]:
-    """The edges below a node, and for each node the length of the longest way to it."""
+    """The edges below a node, and for each node the length of the longest path to it."""
     edges, seen, waiting = [], {root}, [root]
     incoming = {root: 0}
     while waiting:

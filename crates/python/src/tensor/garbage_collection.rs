@@ -7,7 +7,7 @@
 use super::{AttributeStore, PyTensor};
 use crate::cycles;
 use crate::errors::raise;
-use flambeau_autograd::exclusive::{Owned, give_up, is_exclusive};
+use flambeau_autograd::exclusive::{Owned, clear_autograd_state, is_exclusive};
 use flambeau_core::IntrusivePtr;
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -99,7 +99,7 @@ impl PyTensor {
         }
         // SAFETY: (tensor); the lock is held, and the reference in the slot is owned by whoever takes it out.
         let attributes = unsafe { (*layout.attributes(layout.object(self))).take() };
-        give_up(self.tensor(), &mut |extension| {
+        clear_autograd_state(self.tensor(), &mut |extension| {
             extension.downcast_ref().into_iter().for_each(AttributeStore::clear);
         });
         if let Some(attributes) = attributes {

@@ -73,12 +73,12 @@ def grad(
     found = _flambeau._grad(outputs, inputs, grad_outputs, retain_graph, create_graph, unused)
     if not materialize_grads:
         return found
-    wanted = [inputs] if isinstance(inputs, _flambeau.Tensor) else inputs
-    return tuple(_flambeau.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
+    leaves = [inputs] if isinstance(inputs, _flambeau.Tensor) else inputs
+    return tuple(_flambeau.zeros_like(x) if g is None else g for x, g in zip(leaves, found, strict=True))
 
 
 def __getattr__(name: str) -> Any:
-    """Modules that not every program needs are imported when they are first asked for."""
+    """Modules that not every program needs are imported on first access."""
     if name in ("forward_ad", "functional"):
         from importlib import import_module
 

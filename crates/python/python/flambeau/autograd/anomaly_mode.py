@@ -16,7 +16,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class set_detect_anomaly:
-    """Turns the mode on or off, from the call on; as a context manager, until it ends. Slow."""
+    """Enables or disables the mode, from the call on; as a context manager, until it ends. Slow."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = _flambeau._anomaly()

@@ -51,7 +51,7 @@ class FunctionCtx:
         if isinstance(self._saved, BaseException):
             raise self._saved
         if self._saved is None:
-            raise RuntimeError("saved_tensors can be asked for inside backward and jvp only")
+            raise RuntimeError("saved_tensors can be read inside backward and jvp only")
         return self._saved
 
     saved_variables = saved_tensors

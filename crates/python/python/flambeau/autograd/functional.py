@@ -1,6 +1,6 @@
 """Products with Jacobians and Hessians, and these as a whole, of functions of one tensor or a tuple of them.
 
-`jvp`, `hvp` and whatever is asked for by "forward-mode" run the function once with tangents; the others run a backward pass for
+`jvp`, `hvp` and what is computed with strategy="forward-mode" run the function once with tangents; the others run a backward pass for
 each row. Rows are computed one by one: `vectorize` changes nothing.
 """
 
@@ -159,7 +159,7 @@ def _vector(v: Any, like: Tensors, name: str, what: str) -> Tensors:
 
 
 def _variable(x: Tensor, create_graph: bool) -> Tensor:
-    """Another tensor of the same values to differentiate by: with its history if that is wanted, and with its tangent."""
+    """Another tensor of the same values to differentiate by: with its history if `create_graph`, and with its tangent."""
     if create_graph and x.requires_grad:
         return x.view_as(x)
     primal, tangent = forward_ad.unpack_dual(x)
@@ -220,7 +220,7 @@ def _by_rows(func: Callable[..., Any], given: Tensors, create_graph: bool, stric
         for output in outputs:
             units = [_unit(output, at) for at in range(output.numel())]
             found = [_gradients((output,), variables, (unit,), create_graph, strict) for unit in units]
-            by_input = [[row[place] for row in found] for place in range(len(given))]
+            by_input = [[row[index] for row in found] for index in range(len(given))]
             pairs = zip(by_input, given, strict=True)
             rows.append(tuple(_stacked(part, x, (*output.shape, *x.shape)) for part, x in pairs))
     return rows, single
@@ -230,17 +230,17 @@ def _by_columns(func: Callable[..., Any], given: Tensors, create_graph: bool) ->
     """The same in forward mode, one run for each element of the inputs."""
     rows: list[list[Tensor]] = []
     single = True
-    for place, x in enumerate(given):
+    for index, x in enumerate(given):
         columns = []
         for at in range(x.numel()):
-            direction = tuple(_unit(y, at) if place == other else _flambeau.zeros_like(y) for other, y in enumerate(given))
+            direction = tuple(_unit(y, at) if index == other else _flambeau.zeros_like(y) for other, y in enumerate(given))
             columns.append(_columns_of(func, given, direction, create_graph))
         outputs, single = columns[0] if columns else _tuple(func(*given), "outputs of the user-provided function")
         rows = rows or [[] for _ in outputs]
         for number, output in enumerate(outputs):
             whole = _stacked([column[number] for column, _ in columns], output, (*x.shape, *output.shape))
-            turned = (*range(x.dim(), whole.dim()), *range(x.dim()))
-            rows[number].append(whole.permute(turned))
+            transposed = (*range(x.dim(), whole.dim()), *range(x.dim()))
+            rows[number].append(whole.permute(transposed))
     return [tuple(row) for row in rows], single
 
 

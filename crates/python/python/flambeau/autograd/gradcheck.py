@@ -39,30 +39,30 @@ def gradcheck(
     bits; others, and what is no tensor, are handed on.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    places = [place for place, value in enumerate(given) if isinstance(value, Tensor)]
-    wanted = [given[place] for place in places]
-    problem = _problem_of_inputs(wanted)
+    indices = [index for index, value in enumerate(given) if isinstance(value, Tensor)]
+    tensor_inputs = [given[index] for index in indices]
+    problem = _problem_of_inputs(tensor_inputs)
     if problem is not None:
         raise ValueError(problem)
 
     def call(*tensors: Tensor) -> list[Tensor]:
         arguments = list(given)
-        for place, tensor in zip(places, tensors, strict=True):
-            arguments[place] = tensor
+        for index, tensor in zip(indices, tensors, strict=True):
+            arguments[index] = tensor
         return _differentiable(func(*arguments))
 
     modes = [check_forward_ad, check_backward_ad]
-    found = _flambeau._gradcheck(call, wanted, [eps, atol, rtol, nondet_tol], check_undefined_grad, modes)
+    found = _flambeau._gradcheck(call, tensor_inputs, [eps, atol, rtol, nondet_tol], check_undefined_grad, modes)
     if found is not None and raise_exception:
         raise GradcheckError(found)
     return found is None
 
 
 def _problem_of_inputs(tensors: list[Tensor]) -> str | None:
-    asked = [tensor for tensor in tensors if tensor.requires_grad]
-    if not asked:
+    leaves = [tensor for tensor in tensors if tensor.requires_grad]
+    if not leaves:
         return "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
-    if any(tensor.dtype is not _flambeau.float64 for tensor in asked):
+    if any(tensor.dtype is not _flambeau.float64 for tensor in leaves):
         return "gradcheck expects inputs that require grad to be of float64: differences of others are too coarse"
     return None
 
@@ -101,9 +101,9 @@ def gradgradcheck(
     def gradients(*arguments: Any) -> list[Tensor]:
         first, seeds = arguments[: len(given)], arguments[len(given) :]
         values = [x if not isinstance(x, Tensor) or not x.requires_grad else x.view_as(x) for x in first]
-        asked = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
+        leaves = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
         outputs = [output for output in _differentiable(func(*values)) if output.requires_grad]
-        found = _flambeau._grad(outputs, asked, list(seeds), True, True, True)
+        found = _flambeau._grad(outputs, leaves, list(seeds), True, True, True)
         return [grad for grad in found if grad is not None]
 
     return gradcheck(

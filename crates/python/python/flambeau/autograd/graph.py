@@ -1,4 +1,4 @@
-"""What a graph saves for its backward pass: hooks that store it another way."""
+"""Hooks on the tensors that a graph saves for its backward pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Inside it a graph keeps copies in the host's memory, and brings them back to their device."""
+    """Inside it a graph saves tensors in host memory, and copies them back to their device for the backward pass."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         if pin_memory:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .trees import Build
 
     Function = Callable[..., Any]
-    Places = int | tuple[int, ...]
+    ArgNums = int | tuple[int, ...]
 
 
 Tensor = _flambeau.Tensor
@@ -24,14 +24,14 @@ Tensor = _flambeau.Tensor
 class Chosen:
     """The arguments that a function is differentiated by."""
 
-    def __init__(self, args: tuple[Any, ...], argnums: Places) -> None:
+    def __init__(self, args: tuple[Any, ...], argnums: ArgNums) -> None:
         self._args = args
-        self._places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        self._argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         self._single = isinstance(argnums, int)
-        for place in self._places:
-            if not -len(args) <= place < len(args):
-                raise RuntimeError(f"Got argnum={place}, but only {len(args)} positional inputs")
-        chosen = tuple(args[place] for place in self._places)
+        for argnum in self._argnums:
+            if not -len(args) <= argnum < len(args):
+                raise RuntimeError(f"Got argnum={argnum}, but only {len(args)} positional inputs")
+        chosen = tuple(args[argnum] for argnum in self._argnums)
         self.leaves, self._build = flatten(chosen, "an argument to differentiate by")
 
     @property
@@ -46,8 +46,8 @@ class Chosen:
     def replaced(self, leaves: Iterable[Tensor]) -> list[Any]:
         """All arguments, with other tensors in these."""
         given = list(self._args)
-        for place, value in zip(self._places, self._build(leaves), strict=True):
-            given[place] = value
+        for argnum, value in zip(self._argnums, self._build(leaves), strict=True):
+            given[argnum] = value
         return given
 
     def like(self, leaves: Iterable[Tensor]) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._flambeau import Tensor
-    from .calls import Function, Places
+    from .calls import ArgNums, Function
     from .trees import Build
 
 
@@ -33,7 +33,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     return (*both, aux) if has_aux else both
 
 
-def jacfwd(func: Function, argnums: Places = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
+def jacfwd(func: Function, argnums: ArgNums = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
     """A function that gives the Jacobian of `func` by the arguments `argnums`, by columns: one run for each element of those."""
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -41,10 +41,10 @@ def jacfwd(func: Function, argnums: Places = 0, has_aux: bool = False, *, random
         parts: list[list[Tensor]] = []
         build: Build | None = None
         aux: Any = None
-        for place, x in enumerate(chosen.leaves):
+        for index, x in enumerate(chosen.leaves):
             columns = []
             for at in range(x.numel()):
-                slopes, build, aux = _column(func, chosen, kwargs, place, _unit(x, at), has_aux)
+                slopes, build, aux = _column(func, chosen, kwargs, index, _unit(x, at), has_aux)
                 columns.append(slopes)
             if not columns:
                 outputs, aux = called(func, args, kwargs, has_aux)
@@ -60,18 +60,18 @@ def jacfwd(func: Function, argnums: Places = 0, has_aux: bool = False, *, random
     return jacobian
 
 
-def hessian(func: Function, argnums: Places = 0) -> Function:
+def hessian(func: Function, argnums: ArgNums = 0) -> Function:
     """A function that gives the Hessian of `func`, which gives one number: forward mode through a backward pass."""
     return jacfwd(jacrev(func, argnums), argnums)
 
 
 def _column(
-    func: Function, chosen: Chosen, kwargs: dict[str, Any], place: int, unit: Tensor, has_aux: bool
+    func: Function, chosen: Chosen, kwargs: dict[str, Any], index: int, unit: Tensor, has_aux: bool
 ) -> tuple[list[Tensor], Build, Any]:
     """The tangents of the outputs along a unit vector, how they stand in the outputs, and what comes beside."""
     values = list(chosen.leaves)
     with forward_ad.dual_level():
-        values[place] = forward_ad.make_dual(values[place], unit)
+        values[index] = forward_ad.make_dual(values[index], unit)
         outputs, aux = called(func, chosen.replaced(values), kwargs, has_aux)
         _, slopes, build = with_tangents(outputs, False)
     return slopes, build, aux

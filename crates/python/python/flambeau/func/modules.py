@@ -22,36 +22,36 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The module called with other tensors in the places of its parameters and buffers, by name; then it is as before.
+    """Calls the module with other tensors instead of its parameters and buffers, by name, and restores these afterwards.
 
-    With `tie_weights` a tensor that the module has in several places is replaced in all of them; with `strict` all must be named.
+    With `tie_weights` a tensor that the module has under several names is replaced under all; with `strict` all must be named.
     """
     given = parameter_and_buffer_dicts
     named = dict(given) if isinstance(given, dict) else {name: x for part in given for name, x in part.items()}
-    places = _places(module)
-    unknown = [name for name in named if name not in places]
-    missing = [name for name in places if name not in named]
+    members_of = _members_by_name(module)
+    unknown = [name for name in named if name not in members_of]
+    missing = [name for name in members_of if name not in named]
     if unknown or (strict and missing and not tie_weights):
         raise KeyError(f"functional_call: unknown names {unknown}, missing names {missing}")
     if tie_weights:
-        named.update(_tied(places, named))
-        missing = [name for name in places if name not in named]
+        named.update(_tied(members_of, named))
+        missing = [name for name in members_of if name not in named]
     if strict and missing:
         raise RuntimeError(f"functional_call: missing names {missing}")
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = {name: places[name][0][places[name][1]] for name in named}
+    before = {name: members_of[name][0][members_of[name][1]] for name in named}
     try:
         for name, tensor in named.items():
-            members, key = places[name]
+            members, key = members_of[name]
             members[key] = tensor
         return module(*arguments, **(kwargs or {}))
     finally:
         for name, tensor in before.items():
-            members, key = places[name]
+            members, key = members_of[name]
             members[key] = tensor
 
 
-def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
+def _members_by_name(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
     """For each name of a parameter or buffer the dict it is in, and its name there."""
     found = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
@@ -62,8 +62,8 @@ def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
     return found
 
 
-def _tied(places: dict[str, tuple[dict[str, Any], str]], named: Named) -> Named:
+def _tied(members_of: dict[str, tuple[dict[str, Any], str]], named: Named) -> Named:
     """What the other names of replaced tensors are replaced by."""
-    by_tensor = {id(places[name][0][places[name][1]]): tensor for name, tensor in named.items()}
-    tensors = {name: members[key] for name, (members, key) in places.items()}
+    by_tensor = {id(members_of[name][0][members_of[name][1]]): tensor for name, tensor in named.items()}
+    tensors = {name: members[key] for name, (members, key) in members_of.items()}
     return {name: by_tensor[id(x)] for name, x in tensors.items() if name not in named and id(x) in by_tensor}

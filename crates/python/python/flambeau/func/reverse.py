@@ -12,13 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .calls import Function, Places
+    from .calls import ArgNums, Function
 
 
 Tensor = _flambeau.Tensor
 
 
-def grad(func: Function, argnums: Places = 0, has_aux: bool = False) -> Function:
+def grad(func: Function, argnums: ArgNums = 0, has_aux: bool = False) -> Function:
     """A function that gives the gradient of `func`, which gives one number, by the arguments `argnums`."""
     both = grad_and_value(func, argnums, has_aux)
 
@@ -29,7 +29,7 @@ def grad(func: Function, argnums: Places = 0, has_aux: bool = False) -> Function
     return gradient
 
 
-def grad_and_value(func: Function, argnums: Places = 0, has_aux: bool = False) -> Function:
+def grad_and_value(func: Function, argnums: ArgNums = 0, has_aux: bool = False) -> Function:
     """The same with the value of `func` beside it."""
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -63,14 +63,14 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
         if [seed.shape for seed in seeds] != [output.shape for output in found]:
             sizes = [tuple(output.shape) for output in found]
             raise RuntimeError(f"vjp: expected cotangents of sizes {sizes} but got {[tuple(x.shape) for x in seeds]}")
-        wanted = create_graph or (create_graph is None and (recorded or any(x.requires_grad for x in seeds)))
+        create = create_graph or (create_graph is None and (recorded or any(x.requires_grad for x in seeds)))
         with enable_grad():
-            return chosen.like(_gradients(tuple(found), variables, tuple(seeds), bool(wanted), False))
+            return chosen.like(_gradients(tuple(found), variables, tuple(seeds), bool(create), False))
 
     return (value, pulled_back, aux) if has_aux else (value, pulled_back)
 
 
-def jacrev(func: Function, argnums: Places = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Function:
+def jacrev(func: Function, argnums: ArgNums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Function:
     """A function that gives the Jacobian of `func` by the arguments `argnums`, by rows: backward passes.
 
     Rows are computed one by one, whatever `chunk_size` is.
@@ -93,5 +93,5 @@ def jacrev(func: Function, argnums: Places = 0, *, has_aux: bool = False, chunk_
 def _rows(output: Tensor, variables: tuple[Tensor, ...], recorded: bool) -> list[Tensor]:
     units = [_unit(output, at) for at in range(output.numel())]
     found = [_gradients((output,), variables, (unit,), recorded, False) for unit in units]
-    by_input = [[row[place] for row in found] for place in range(len(variables))]
+    by_input = [[row[index] for row in found] for index in range(len(variables))]
     return [_stacked(part, x, (*output.shape, *x.shape)) for part, x in zip(by_input, variables, strict=True)]

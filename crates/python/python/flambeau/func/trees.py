@@ -1,4 +1,4 @@
-"""Tensors in nested tuples, lists and dicts: taken out in order, and others put in their places."""
+"""Tensors in nested tuples, lists and dicts: flattened in order, and the structure rebuilt with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks on the gradients that go through a module: those of its outputs on their way in, those of its inputs on their way out."""
+"""Backward hooks of modules: called with the gradients of a module's outputs and with those of its inputs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Gradients = tuple[Tensor | None, ...]
 
 
-class _Gate(Function):
-    """Hands tensors on; their gradients pass a function on the way back, all at once."""
+class _GradientHook(Function):
+    """The identity; in the backward pass one function changes the gradients of all tensors at once."""
 
     @staticmethod
     def forward(ctx: Any, change: Callable[[Gradients], Gradients], *tensors: Tensor) -> Any:
@@ -29,47 +29,47 @@ class _Gate(Function):
 
 def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Callable[..., Any]) -> Any:
     """A call of a module that has backward hooks; tensors among positional arguments and in a tuple of outputs count."""
-    passing = _Passing(module, len(args))
-    args = passing.gate(args, passing.leave)
+    hooked = _HookedCall(module, len(args))
+    args = hooked.attach(args, hooked.on_input_grads)
     result = forward(*args, **kwargs)
     several = isinstance(result, tuple)
-    outputs = passing.gate(result if several else (result,), passing.enter)
+    outputs = hooked.attach(result if several else (result,), hooked.on_output_grads)
     return outputs if several else outputs[0]
 
 
-class _Passing:
+class _HookedCall:
     """One call: the gradients of its outputs are kept until those of its inputs are known."""
 
     def __init__(self, module: Any, inputs: int) -> None:
         self.module, self.inputs = module, inputs
         self.outputs: Gradients = ()
-        self.gated = False
+        self.has_input_hook = False
 
-    def gate(self, values: tuple[Any, ...], change: Callable[[list[int], int, Gradients], Gradients]) -> tuple[Any, ...]:
-        """Puts the tensors among values that have gradients through one gate."""
-        places = [place for place, value in enumerate(values) if _tracked(value)]
-        if not places or not flambeau.is_grad_enabled():
+    def attach(self, values: tuple[Any, ...], change: Callable[[list[int], int, Gradients], Gradients]) -> tuple[Any, ...]:
+        """Attaches `change` to the gradients of the tensors among `values` that require one."""
+        indices = [index for index, value in enumerate(values) if _tracked(value)]
+        if not indices or not flambeau.is_grad_enabled():
             return values
         count = len(values)
-        if change == self.leave:
-            self.gated = True
-        made = _Gate.apply(lambda grads: change(places, count, grads), *(values[place] for place in places))
-        passed = dict(zip(places, made))
-        return tuple(passed.get(place, value) for place, value in enumerate(values))
+        if change == self.on_input_grads:
+            self.has_input_hook = True
+        made = _GradientHook.apply(lambda grads: change(indices, count, grads), *(values[index] for index in indices))
+        passed = dict(zip(indices, made))
+        return tuple(passed.get(index, value) for index, value in enumerate(values))
 
-    def enter(self, places: list[int], count: int, grads: Gradients) -> Gradients:
-        """Gradients of the outputs have come."""
-        self.outputs = _spread(places, count, grads)
+    def on_output_grads(self, indices: list[int], count: int, grads: Gradients) -> Gradients:
+        """Called with the gradients of the outputs."""
+        self.outputs = _scatter(indices, count, grads)
         for hook in list(self.module._backward_pre_hooks.values()):
             self.outputs = _changed(hook(self.module, self.outputs), self.outputs, "grad_output")
-        if not self.gated:
+        if not self.has_input_hook:
             self._run((None,) * self.inputs)
-        return tuple(self.outputs[place] for place in places)
+        return tuple(self.outputs[index] for index in indices)
 
-    def leave(self, places: list[int], count: int, grads: Gradients) -> Gradients:
-        """Gradients of the inputs are known."""
-        inputs = self._run(_spread(places, count, grads))
-        return tuple(inputs[place] for place in places)
+    def on_input_grads(self, indices: list[int], count: int, grads: Gradients) -> Gradients:
+        """Called with the gradients of the inputs."""
+        inputs = self._run(_scatter(indices, count, grads))
+        return tuple(inputs[index] for index in indices)
 
     def _run(self, inputs: Gradients) -> Gradients:
         for hook in list(self.module._backward_hooks.values()):
@@ -81,14 +81,14 @@ def _tracked(value: Any) -> bool:
     return isinstance(value, flambeau.Tensor) and value.requires_grad
 
 
-def _spread(places: list[int], count: int, grads: Gradients) -> Gradients:
+def _scatter(indices: list[int], count: int, grads: Gradients) -> Gradients:
     """One gradient for each value; None for those that have none."""
-    known = dict(zip(places, grads))
-    return tuple(known.get(place) for place in range(count))
+    known = dict(zip(indices, grads))
+    return tuple(known.get(index) for index in range(count))
 
 
 def _changed(given: Any, grads: Gradients, name: str) -> Gradients:
-    """What a hook has put in the place of gradients."""
+    """The gradients that a hook returned, or those it was called with."""
     if given is None:
         return grads
     given = given if isinstance(given, tuple) else (given,)

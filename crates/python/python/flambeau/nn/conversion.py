@@ -25,7 +25,7 @@ class Converts:
             """Parts, each once."""
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
-        """Puts `fn(tensor)` in the place of every parameter, gradient and buffer; what was shared stays shared.
+        """Replaces every parameter, gradient and buffer by `fn(tensor)`; what was shared stays shared.
 
         A tensor's type never changes, so a parameter that does is another object: optimisers come after conversions.
         """
@@ -34,18 +34,18 @@ class Converts:
         return self
 
     def _replace(self, fn: Callable[[Tensor], Tensor], made: dict[int, tuple[Tensor, Tensor]], recurse: bool) -> None:
-        """The work of `_apply`; `made` has each tensor that was met, by its id, and what is in its place."""
-        for place in (self._parameters, self._buffers):
-            for name, tensor in place.items():
+        """The work of `_apply`; `made` maps the id of each converted tensor to it and its replacement."""
+        for members in (self._parameters, self._buffers):
+            for name, tensor in members.items():
                 if tensor is not None and id(tensor) not in made:
                     made[id(tensor)] = tensor, _converted(tensor, fn)
                 if tensor is not None:
-                    place[name] = made[id(tensor)][1]
+                    members[name] = made[id(tensor)][1]
         for module in self.children() if recurse else ():
             module._replace(fn, made, recurse)
 
     def to(self: T, *args: Any, **kwargs: Any) -> T:
-        """Makes floating point parameters and buffers another dtype, or brings everything to another device."""
+        """Converts floating point parameters and buffers to another dtype, or moves everything to another device."""
         args = tuple(arg for arg in args if arg is not None)
         if args and isinstance(args[0], Tensor):
             args = (args[0].device, args[0].dtype, *args[1:])
@@ -85,11 +85,11 @@ class Converts:
         return self._apply(lambda tensor: tensor.to(dst_type))
 
     def cpu(self: T) -> T:
-        """Brings everything to the CPU."""
+        """Moves everything to the CPU."""
         return self._apply(lambda tensor: tensor.cpu())
 
     def to_empty(self: T, *, device: flambeau.device | str | None, recurse: bool = True) -> T:
-        """Brings parameters and buffers to another device without their values."""
+        """Moves parameters and buffers to another device without their values."""
         return self._apply(lambda tensor: flambeau.empty_like(tensor, device=device), recurse)
 
 

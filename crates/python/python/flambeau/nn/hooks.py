@@ -17,12 +17,12 @@ class RemovableHandle:
     def __init__(self, hooks: dict[int, Any], *others: dict[int, Any]) -> None:
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
-        self._places = (hooks, *others)
+        self._registries = (hooks, *others)
 
     def remove(self) -> None:
         """Takes the hook away; a second time does nothing."""
-        for place in self._places:
-            place.pop(self.id, None)
+        for registry in self._registries:
+            registry.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -142,8 +142,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         channel = flambeau.arange(min(out // groups, channels), device=tensor.device).expand(groups, -1)
         first = flambeau.arange(groups, device=tensor.device).unsqueeze(1) * (out // groups)
-        places = (first + channel, channel, *middle)
-        tensor[places] = 1
+        index = (first + channel, channel, *middle)
+        tensor[index] = 1
     return tensor
 
 

@@ -102,31 +102,31 @@ class Module(HasState, Converts):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args)` before `forward`; what it returns, if not None, takes the place of the arguments."""
+        """Calls `hook(module, args)` before `forward`; what it returns, if not None, replaces the arguments."""
         return add_hook(self._forward_pre_hooks, hook, prepend, (self._forward_pre_hooks_with_kwargs, with_kwargs))
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after `forward`; what it returns, if not None, takes the place of the output."""
+        """Calls `hook(module, args, output)` after `forward`; what it returns, if not None, replaces the output."""
         flags = ((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
         return add_hook(self._forward_hooks, hook, prepend, *flags)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(module, grad_output)` on the way back; what it returns, if not None, takes the gradients' place."""
+        """Calls `hook(module, grad_output)` in the backward pass; what it returns, if not None, replaces the gradients."""
         return add_hook(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
 
-        What it returns, if not None, takes the place of the gradients of the inputs.
+        What it returns, if not None, replaces the gradients of the inputs.
         """
         return add_hook(self._backward_hooks, hook, prepend)
 
     # Registration.
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Adds a parameter, or a place for one that is None for now."""
+        """Adds a parameter, or a name for one that is None for now."""
         self._check_name("parameter", name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -159,14 +159,14 @@ class Module(HasState, Converts):
         """The same as `add_module`."""
         self.add_module(name, module)
 
-    def _check_name(self, kind: str, name: str, place: dict[str, Any]) -> None:
+    def _check_name(self, kind: str, name: str, members: dict[str, Any]) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{kind} name can\'t contain ".", got: "{name}"')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in place:
+        if hasattr(self, name) and name not in members:
             raise KeyError(f"attribute '{name}' already exists")
 
     # Attributes.
@@ -189,37 +189,37 @@ class Module(HasState, Converts):
             if "_modules" not in own:
                 kind = "parameters" if isinstance(value, Parameter) else "module" if isinstance(value, Module) else "buffer"
                 raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-            self._adopt(name, value)
+            self._register_member(name, value)
             return
-        for place, expected in (("_parameters", "Parameter"), ("_modules", "Module"), ("_buffers", "Tensor")):
-            if name in own.get(place, ()):
-                fits = value is None or (place == "_buffers" and isinstance(value, Tensor))
+        for members, expected in (("_parameters", "Parameter"), ("_modules", "Module"), ("_buffers", "Tensor")):
+            if name in own.get(members, ()):
+                fits = value is None or (members == "_buffers" and isinstance(value, Tensor))
                 if not fits:
-                    kind = {"_parameters": "parameter", "_modules": "child module", "_buffers": "buffer"}[place]
+                    kind = {"_parameters": "parameter", "_modules": "child module", "_buffers": "buffer"}[members]
                     raise TypeError(f"cannot assign '{type(value).__name__}' as {kind} '{name}' ({expected} or None expected)")
-                own[place][name] = value
+                own[members][name] = value
                 return
         object.__setattr__(self, name, value)
 
-    def _adopt(self, name: str, value: Parameter | Module | Buffer) -> None:
-        """Makes it a part under that name, in the place of whatever had the name."""
-        places: dict[str, Any] = {"_parameters": Parameter, "_modules": Module, "_buffers": Buffer}
-        home = next(place for place, kind in places.items() if isinstance(value, kind))
+    def _register_member(self, name: str, value: Parameter | Module | Buffer) -> None:
+        """Registers a parameter, module or buffer under a name, instead of whatever had the name."""
+        kinds: dict[str, Any] = {"_parameters": Parameter, "_modules": Module, "_buffers": Buffer}
+        own_kind = next(members for members, kind in kinds.items() if isinstance(value, kind))
         self.__dict__.pop(name, None)
-        for place in places:
-            if place != home:
-                self.__dict__[place].pop(name, None)
-        if home == "_parameters":
+        for members in kinds:
+            if members != own_kind:
+                self.__dict__[members].pop(name, None)
+        if own_kind == "_parameters":
             self.register_parameter(name, value)  # type: ignore[arg-type]
-        elif home == "_modules":
+        elif own_kind == "_modules":
             self.add_module(name, value)  # type: ignore[arg-type]
         else:
             self.register_buffer(name, value, value.persistent)  # type: ignore[arg-type, union-attr]
 
     def __delattr__(self, name: str) -> None:
-        for place in (self._parameters, self._buffers, self._modules):
-            if name in place:
-                del place[name]
+        for members in (self._parameters, self._buffers, self._modules):
+            if name in members:
+                del members[name]
                 self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
@@ -305,7 +305,7 @@ class Module(HasState, Converts):
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts a module in the place with a name like `encoder.layers.0`, which with `strict` must be there already."""
+        """Sets the module with a name like `encoder.layers.0`, which with `strict` must exist already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -324,14 +324,14 @@ class Module(HasState, Converts):
         """The buffer with a name like `norm.running_mean`."""
         return self._get_member(target, "_buffers", "a buffer")
 
-    def _get_member(self, target: str, place: str, kind: str) -> Any:
+    def _get_member(self, target: str, members: str, kind: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        if module.__dict__[place].get(name) is None:
+        if module.__dict__[members].get(name) is None:
             raise AttributeError(f"`{name}` is not {kind}")
-        return module.__dict__[place][name]
+        return module.__dict__[members][name]
 
     # Modes.
 

@@ -1,4 +1,4 @@
-"""What a module is saved as, and how it is brought back: `state_dict` and `load_state_dict`."""
+"""Saving and restoring a module's state: `state_dict` and `load_state_dict`."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Adagrad(Optimizer):
         total = flambeau.full_like(param, group["initial_accumulator_value"]).detach()
         return {"step": flambeau.tensor(0.0, dtype=flambeau.float32), "sum": total}
 
-    def _room_for(self, group: Group) -> int:
+    def _scratch_count(self, group: Group) -> int:
         return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
@@ -72,5 +72,5 @@ class Adagrad(Optimizer):
             rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
             total = state["sum"]
             total.addcmul_(grad, grad, value=1)
-            length = flambeau.sqrt(total, out=self._aside(param, -1)).add_(group["eps"])
+            length = flambeau.sqrt(total, out=self._scratch_tensor(param, -1)).add_(group["eps"])
             param.addcdiv_(grad, length, value=-rate)

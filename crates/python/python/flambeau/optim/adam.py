@@ -38,8 +38,8 @@ class Adam(Optimizer):
     ) -> None:
         refuse("learning rate", lr, lr >= 0.0)
         refuse("epsilon value", eps, eps >= 0.0)
-        for place, beta in enumerate(betas):
-            refuse(f"beta parameter at index {place}", beta, 0.0 <= beta < 1.0)
+        for index, beta in enumerate(betas):
+            refuse(f"beta parameter at index {index}", beta, 0.0 <= beta < 1.0)
         refuse("weight_decay value", weight_decay, weight_decay >= 0.0)
         refuse_choices(capturable, differentiable)
         defaults: dict[str, Any] = {
@@ -65,7 +65,7 @@ class Adam(Optimizer):
         means = {name: flambeau.zeros_like(param) for name in names}
         return {"step": flambeau.tensor(0.0, dtype=flambeau.float32), **means}
 
-    def _room_for(self, group: Group) -> int:
+    def _scratch_count(self, group: Group) -> int:
         return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
@@ -84,7 +84,7 @@ class Adam(Optimizer):
             # Both means begin at 0; dividing by these makes up for it.
             step = state["step"].item()
             correction1, correction2 = 1 - beta1**step, 1 - beta2**step
-            length = flambeau.sqrt(square, out=self._aside(param, -1)).div_(correction2**0.5).add_(group["eps"])
+            length = flambeau.sqrt(square, out=self._scratch_tensor(param, -1)).div_(correction2**0.5).add_(group["eps"])
             param.addcdiv_(mean, length, value=-(rate / correction1))
 
 

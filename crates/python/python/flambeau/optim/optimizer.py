@@ -35,7 +35,7 @@ class Optimizer:
     """Changes parameters by their gradients.
 
     A subclass has `_update(group)`, which does a step for the parameters of one group, or a `step` of its own. What `_update` needs
-    memory for, it says by `_first_state(param, group)` and `_room_for(group)`: that is had before anything is written, so that a
+    memory for, it says by `_first_state(param, group)` and `_scratch_count(group)`: that is had before anything is written, so that a
     step that runs out of memory changes nothing.
     """
 
@@ -105,13 +105,13 @@ class Optimizer:
             if closure is not None:
                 with flambeau.enable_grad():
                     loss = closure()
-            self._set_aside()
+            self._allocate_state()
             try:
                 for group in self.param_groups:
                     self._update(group)
             finally:
-                self.__dict__.pop("_room", None)
-                self.__dict__.pop("_begun", None)
+                self.__dict__.pop("_scratch", None)
+                self.__dict__.pop("_created", None)
         self._steps_taken += 1
         for hook in self._hooks["step_post"].values():
             hook(self, args, kwargs)
@@ -127,42 +127,42 @@ class Optimizer:
             args, kwargs = changed
         return args, kwargs
 
-    def _set_aside(self) -> None:
-        """Makes all that a step needs: states of parameters that have none yet, and room for what is computed on the way."""
-        begun: dict[Tensor, dict[str, Any]] = {}
-        rooms: dict[tuple[Any, Any], list[int]] = {}
+    def _allocate_state(self) -> None:
+        """Allocates all that a step needs: states of parameters that have none yet, and scratch tensors for intermediate results."""
+        created: dict[Tensor, dict[str, Any]] = {}
+        lengths: dict[tuple[Any, Any], list[int]] = {}
         for group in self.param_groups:
-            count = self._room_for(group)
+            count = self._scratch_count(group)
             for param in group["params"]:
                 if param.grad is None:
                     continue
                 if self._is_new(param, group):
-                    begun[param] = {**self.state.get(param, {}), **self._first_state(param, group)}
-                sizes = rooms.setdefault((param.dtype, param.device), [])
+                    created[param] = {**self.state.get(param, {}), **self._first_state(param, group)}
+                sizes = lengths.setdefault((param.dtype, param.device), [])
                 sizes.extend([0] * (count - len(sizes)))
                 sizes[:count] = [max(size, param.numel()) for size in sizes[:count]]
-        self._room = {
+        self._scratch = {
             (dtype, device): [flambeau.empty(size, dtype=dtype, device=device) for size in sizes]
-            for (dtype, device), sizes in rooms.items()
+            for (dtype, device), sizes in lengths.items()
         }
-        self._begun = begun
-        self.state.update(begun)
+        self._created = created
+        self.state.update(created)
 
-    def _aside(self, param: Tensor, place: int) -> Tensor:
-        """Room like `param`, number `place`, which other parameters use as well."""
-        return self._room[param.dtype, param.device][place][: param.numel()].view(param.shape)
+    def _scratch_tensor(self, param: Tensor, index: int) -> Tensor:
+        """Scratch tensor `index` with the sizes and dtype of `param`, which other parameters use as well."""
+        return self._scratch[param.dtype, param.device][index][: param.numel()].view(param.shape)
 
     def _gradients(self, group: Group, decay: float) -> Iterator[tuple[Tensor, Tensor]]:
-        """The group's parameters that have a gradient, and the gradient, turned round to maximise and with weight decay; where it
-        is not the parameter's own it is in the first room, which is there for groups that `changes_gradients`."""
+        """The group's parameters that have a gradient, and the gradient, negated to maximise and with weight decay; where it
+        is not the parameter's own it is in the first scratch tensor, which groups that `changes_gradients` have."""
         for param in group["params"]:
             grad = param.grad
             if grad is None:
                 continue
             if group["maximize"]:
-                grad = flambeau.neg(grad, out=self._aside(param, 0))
+                grad = flambeau.neg(grad, out=self._scratch_tensor(param, 0))
             if decay != 0:
-                grad = flambeau.add(grad, param, alpha=decay, out=self._aside(param, 0))
+                grad = flambeau.add(grad, param, alpha=decay, out=self._scratch_tensor(param, 0))
             yield param, grad
 
     def _is_new(self, param: Tensor, group: Group) -> bool:
@@ -173,7 +173,7 @@ class Optimizer:
         """What a parameter begins with."""
         raise NotImplementedError
 
-    def _room_for(self, group: Group) -> int:
+    def _scratch_count(self, group: Group) -> int:
         """How many tensors like a parameter `_update` needs at a time."""
         return 0
 
@@ -188,7 +188,7 @@ class Optimizer:
                 clear_grad(param, set_to_none)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(optimizer, args, kwargs)` before each step; what it returns, if not None, takes their place."""
+        """Calls `hook(optimizer, args, kwargs)` before each step; what it returns, if not None, replaces them."""
         return add_hook(self._hooks["step_pre"], hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -200,11 +200,11 @@ class Optimizer:
         return add_hook(self._hooks["state_dict_pre"], hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer, state_dict)` after `state_dict`; what it returns, if not None, takes its place."""
+        """Calls `hook(optimizer, state_dict)` after `state_dict`; what it returns, if not None, replaces it."""
         return add_hook(self._hooks["state_dict_post"], hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer, state_dict)` before loading; what it returns, if not None, takes its place."""
+        """Calls `hook(optimizer, state_dict)` before loading; what it returns, if not None, replaces it."""
         return add_hook(self._hooks["load_state_dict_pre"], hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -214,7 +214,7 @@ class Optimizer:
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """The state by number of the parameter, and the groups, with numbers in place of parameters."""
+        """The state by number of the parameter, and the groups, with numbers in index of parameters."""
         for hook in self._hooks["state_dict_pre"].values():
             hook(self)
         numbers: dict[int, int] = {}
@@ -264,8 +264,8 @@ class Optimizer:
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
-        for place, group in enumerate(self.param_groups):
-            text += f"\nParameter Group {place}\n"
+        for index, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {index}\n"
             text += "".join(f"    {name}: {group[name]}\n" for name in sorted(group) if name != "params")
         return text + ")"
 

@@ -65,13 +65,13 @@ class RMSprop(Optimizer):
             **{name: flambeau.zeros_like(param) for name in names},
         }
 
-    def _room_for(self, group: Group) -> int:
+    def _scratch_count(self, group: Group) -> int:
         return 2 if changes_gradients(group) else 1
 
     def _update(self, group: Group) -> None:
         rate, alpha = -float(group["lr"]), group["alpha"]
         for param, grad in self._gradients(group, group["weight_decay"]):
-            state, length = self.state[param], self._aside(param, -1)
+            state, length = self.state[param], self._scratch_tensor(param, -1)
             state["step"].add_(1)
             square = state["square_avg"]
             square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)

@@ -65,16 +65,16 @@ class SGD(Optimizer):
     def _first_state(self, param: Tensor, group: Group) -> dict[str, Any]:
         return {"momentum_buffer": flambeau.empty_like(param).detach()}
 
-    def _room_for(self, group: Group) -> int:
+    def _scratch_count(self, group: Group) -> int:
         return changes_gradients(group) + bool(group["nesterov"])
 
     def _with_momentum(self, param: Tensor, grad: Tensor, group: Group) -> Tensor:
         state, momentum = self.state[param], group["momentum"]
         velocity = state["momentum_buffer"]
-        if param in self._begun:
+        if param in self._created:
             velocity.copy_(grad)
         else:
             velocity.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
         if not group["nesterov"]:
             return velocity
-        return flambeau.add(grad, velocity, alpha=momentum, out=self._aside(param, -1))
+        return flambeau.add(grad, velocity, alpha=momentum, out=self._scratch_tensor(param, -1))

@@ -1,12 +1,12 @@
 """Activation checkpointing: a part of a model keeps its inputs instead of what its backward pass needs, and runs again in that.
 
 The idea is Chen et al.'s (2016, "Training Deep Nets with Sublinear Memory Cost"). What an operator saves inside such a part is
-a place in a row; the first place that a backward pass asks for has the part run again, which fills all places. A part inside
-another part hands its inputs to the outer one to save, so that a place in the row of that is all it keeps.
+an empty slot; the first slot that the backward pass unpacks makes the part run again, which fills all slots. A nested part saves its
+inputs by the outer part's hooks, so that it keeps no more than slots of the outer part.
 
-`autograd::checkpoint` in Rust is the same idea for functions of Rust. It is not what this stands on: PyTorch's interface has any
-arguments, contexts around both runs and checks that may be turned off, and its second run ends early by an exception that passes
-the function's own handlers, which an error of Rust's would not. What both stand on is shared: hooks on saved tensors.
+`autograd::checkpoint` in Rust is the same for functions of Rust. This module does not use it: PyTorch's interface takes any
+arguments, contexts around both runs and checks that may be disabled, and its second run ends early by an exception that passes
+the function's own handlers, which an error of Rust's would not. Both use hooks on saved tensors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
-    class Keeper(Protocol):
+    class Saver(Protocol):
         """What saves tensors: a part that runs for the first time, or again."""
 
         def pack(self, tensor: Tensor) -> Any: ...
@@ -44,15 +44,15 @@ class CheckpointError(RuntimeError):
     """A part did not do the same when it ran again."""
 
 
-class _Enough(BaseException):
-    """Ends a part that runs again as soon as every place is filled. No fault, so handlers of exceptions let it pass."""
+class _StopRecomputation(BaseException):
+    """Ends the second run of a part as soon as every slot is filled. A BaseException, so that `except Exception` lets it pass."""
 
 
 class _Thread(threading.local):
     """The parts that run on this thread, the innermost last; and whether they stop early."""
 
     def __init__(self) -> None:
-        self.running: list[Keeper] = []
+        self.running: list[Saver] = []
         self.early_stop: bool | None = None
 
 
@@ -125,19 +125,19 @@ def checkpoint_sequential(
     steps = list(functions.children()) if isinstance(functions, flambeau.nn.Sequential) else list(functions)
     length = len(steps) // segments
     for start in range(0, length * (segments - 1), length):
-        part = partial(_in_turn, steps[start : start + length])
+        part = partial(_run_steps, steps[start : start + length])
         input = checkpoint(part, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
-    return _in_turn(steps[length * (segments - 1) :], input)
+    return _run_steps(steps[length * (segments - 1) :], input)
 
 
-def _in_turn(steps: Sequence[Callable[[Tensor], Tensor]], value: Tensor) -> Tensor:
+def _run_steps(steps: Sequence[Callable[[Tensor], Tensor]], value: Tensor) -> Tensor:
     for step in steps:
         value = step(value)
     return value
 
 
-class _Place:
-    """What a graph keeps for a tensor: its place in the row of a part, and, after that has run again, the tensor."""
+class _Slot:
+    """What a graph saves instead of a tensor: its part, and, after that has run again, the tensor."""
 
     __slots__ = ("__weakref__", "part", "tensor")
 
@@ -147,7 +147,7 @@ class _Place:
 
 
 class _Part:
-    """One call of a function. It knows its places weakly: those whose graph is gone are not filled."""
+    """One call of a function. It has weak references to its slots: those whose graph is gone are not filled."""
 
     def __init__(
         self, function: Callable[..., Any], options: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -158,19 +158,19 @@ class _Part:
         self.rng_state = flambeau.get_rng_state() if preserve_rng_state else None
         self.args = [_Input(value) for value in args]
         self.kwargs = {name: _Input(value) for name, value in kwargs.items()}
-        self.places: list[weakref.ref[_Place]] = []
+        self.slots: list[weakref.ref[_Slot]] = []
         self.kinds: list[tuple[Any, ...]] = []
 
-    def pack(self, tensor: Tensor) -> _Place:
-        place = _Place(self)
-        self.places.append(weakref.ref(place))
+    def pack(self, tensor: Tensor) -> _Slot:
+        slot = _Slot(self)
+        self.slots.append(weakref.ref(slot))
         self.kinds.append(_kind(tensor))
-        return place
+        return slot
 
-    def unpack(self, place: _Place) -> Tensor:
-        if place.tensor is None:
+    def unpack(self, slot: _Slot) -> Tensor:
+        if slot.tensor is None:
             self.run_again()
-        tensor, place.tensor = place.tensor, None
+        tensor, slot.tensor = slot.tensor, None
         if tensor is None:
             raise CheckpointError("checkpoint: a tensor was not saved again when the function ran again")
         return tensor
@@ -178,21 +178,21 @@ class _Part:
     def run_again(self) -> None:
         args = [value.value() for value in self.args]
         kwargs = {name: value.value() for name, value in self.kwargs.items()}
-        again = _Again(self)
+        again = _Recomputation(self)
         with _generator_at(self.rng_state), flambeau.enable_grad(), self.contexts[1], _saving_to(again):
             try:
                 self.function(*args, **kwargs)
-            except _Enough:
+            except _StopRecomputation:
                 pass
         again.check_count()
 
 
-class _Again:
-    """A part that runs again: what it saves goes to the places of the first run."""
+class _Recomputation:
+    """The second run of a part: what it saves fills the slots of the first run."""
 
     def __init__(self, part: _Part) -> None:
         self.part = part
-        self.expected = len(part.places)
+        self.expected = len(part.slots)
         self.count = 0
 
     def pack(self, tensor: Tensor) -> Tensor:
@@ -200,11 +200,11 @@ class _Again:
         kept = tensor.detach()
         if number < self.expected:
             self.check_kind(number, kept)
-            place = self.part.places[number]()
-            if place is not None:
-                place.tensor = kept
+            slot = self.part.slots[number]()
+            if slot is not None:
+                slot.tensor = kept
             if self.part.early_stop and self.count == self.expected:
-                raise _Enough
+                raise _StopRecomputation
         # For a backward pass inside the function itself.
         return kept
 
@@ -254,11 +254,11 @@ def _kind(tensor: Tensor) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _saving_to(keeper: Keeper) -> Iterator[None]:
-    """What operators of this thread save goes to `keeper`, and so do the inputs of parts."""
-    _thread.running.append(keeper)
+def _saving_to(saver: Saver) -> Iterator[None]:
+    """What operators of this thread save goes to `saver`, and so do the inputs of parts."""
+    _thread.running.append(saver)
     try:
-        with saved_tensors_hooks(keeper.pack, keeper.unpack):
+        with saved_tensors_hooks(saver.pack, saver.unpack):
             yield
     finally:
         _thread.running.pop()

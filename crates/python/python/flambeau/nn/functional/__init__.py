@@ -149,7 +149,7 @@ def pixel_shuffle(input: flambeau.Tensor, upscale_factor: int) -> flambeau.Tenso
         )
     apart = input.reshape(*batch, channels // factor**2, factor, factor, height, width)
     first = len(batch)
-    apart = apart.permute(*range(first), *(first + place for place in (0, 3, 1, 4, 2)))
+    apart = apart.permute(*range(first), *(first + dim for dim in (0, 3, 1, 4, 2)))
     return apart.clone(memory_format=flambeau.contiguous_format).view(
         *batch, channels // factor**2, height * factor, width * factor
     )

@@ -55,7 +55,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """`[length, batch, width]` of queries, keys and values to answers of that shape, and how far each looked where."""
+    """`[length, batch, width]` of queries, keys and values to answers of that shape, and how far each weights where."""
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     batched = _check(query, key, value, embed_dim_to_check, num_heads)
@@ -80,15 +80,15 @@ def multi_head_attention_forward(
     mask = None if causal_only else _mask(attn_mask, key_padding_mask, q, k.shape[2] - len(more), len(more))
     dropout = dropout_p if training else 0.0
     if need_weights:
-        answers, looked = _attention_with_weights(q, k, v, mask, dropout)
+        answers, weights = _attention_with_weights(q, k, v, mask, dropout)
     else:
-        answers, looked = scaled_dot_product_attention(q, k, v, mask, dropout, causal_only), None
+        answers, weights = scaled_dot_product_attention(q, k, v, mask, dropout, causal_only), None
     answers = answers.permute(2, 0, 1, 3).reshape(length, batch, width)
     answers = linear(answers, out_proj_weight, out_proj_bias)
-    if looked is not None:
-        looked = looked.mean(1) if average_attn_weights else looked
-        looked = looked if batched else looked.squeeze(0)
-    return (answers if batched else answers.squeeze(1)), looked
+    if weights is not None:
+        weights = weights.mean(1) if average_attn_weights else weights
+        weights = weights if batched else weights.squeeze(0)
+    return (answers if batched else answers.squeeze(1)), weights
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, width: int, heads: int) -> bool:
@@ -132,7 +132,7 @@ def _static(part: Tensor, heads: int) -> Tensor:
 
 
 def _mask(attn_mask: Tensor | None, padding: Tensor | None, q: Tensor, source: int, added: int) -> Tensor | None:
-    """One mask to add to `[batch, heads, length, source]`; places that were added are seen by all."""
+    """One mask to add to `[batch, heads, length, source]`; all queries attend to the `added` positions."""
     batch, heads, length, _ = q.shape
     mask = float_mask(attn_mask, q.dtype, "attn_mask")
     if mask is not None:
@@ -156,10 +156,10 @@ def _attention_with_weights(
 ) -> tuple[Tensor, Tensor]:
     scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
     if mask is None:
-        looked = scores.softmax(-1)
+        weights = scores.softmax(-1)
     else:
-        # Who may look at nothing looks nowhere, as without weights: 0, and so are its gradients.
-        blind = (mask == -math.inf).all(-1, keepdim=True)
-        looked = (scores + mask.masked_fill(blind, 0.0)).softmax(-1).masked_fill(blind, 0.0)
-    looked = flambeau.dropout(looked, dropout, True) if dropout > 0.0 else looked
-    return looked @ v, looked
+        # A query that may attend to no position has weights 0, as in the fused operator, and so are its gradients.
+        fully_masked = (mask == -math.inf).all(-1, keepdim=True)
+        weights = (scores + mask.masked_fill(fully_masked, 0.0)).softmax(-1).masked_fill(fully_masked, 0.0)
+    weights = flambeau.dropout(weights, dropout, True) if dropout > 0.0 else weights
+    return weights @ v, weights

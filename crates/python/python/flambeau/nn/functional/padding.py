@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Adds `pad[0]` and `pad[1]` places before and after the last dimension, `pad[2]` and `pad[3]` to the one before, ..."""
+    """Adds `pad[0]` and `pad[1]` elements before and after the last dimension, `pad[2]` and `pad[3]` to the one before, ..."""
     pad = list(pad)
     if len(pad) % 2 != 0:
         raise RuntimeError(f"Padding length must be divisible by 2, got {len(pad)}")
@@ -20,7 +20,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return flambeau.constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in PLACES:
+    if mode not in SOURCE_INDICES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if not len(pad) // 2 in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError(
@@ -32,7 +32,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if before != 0 or after != 0:
             size = input.shape[-1 - i]
             _check(mode, before, after, size, input.ndim - 1 - i)
-            input = input.index_select(input.ndim - 1 - i, PLACES[mode](before, after, size))
+            input = input.index_select(input.ndim - 1 - i, SOURCE_INDICES[mode](before, after, size))
     return input
 
 
@@ -65,5 +65,5 @@ def _wrapped(before: int, after: int, size: int) -> Tensor:
     return flambeau.arange(-max(before, 0), kept + max(after, 0)) % kept + first
 
 
-# Where in a dimension each place of the padded one is taken from: one tensor, which is an error where it finds no memory.
-PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+# The source index of each index of a padded dimension, as a tensor: without memory for it there is an error.
+SOURCE_INDICES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}

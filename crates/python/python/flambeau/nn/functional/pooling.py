@@ -157,8 +157,8 @@ def _power_means(
         raise ValueError(f"norm_type must be a non-zero value, but got {norm_type}")
     if abs(norm_type) == float("inf"):
         sign = 1 if norm_type > 0 else -1
-        greatest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
-        made = greatest(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        max_pool = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
+        made = max_pool(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         return sign * (made[0] if isinstance(made, tuple) else made)
     powers = input.pow(norm_type)
     if dims == 1:

@@ -1,4 +1,4 @@
-"""Images in another size, sampled at other places, and cut into patches."""
+"""Images in another size, sampled at other positions, and cut into patches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _for_each(name: str, input: Tensor, values: Sizes | Factors) -> list[float]:
     return list(values)
 
 
-def _wanted(
+def _sizes_or_factors(
     input: Tensor, size: Sizes | None, scale_factor: Factors | None, recompute: bool
 ) -> tuple[list[int] | None, list[float] | None]:
     """Sizes or factors; factors become sizes where the operator is not to know them."""
@@ -88,7 +88,7 @@ def interpolate(
         )
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-    sizes, factors = _wanted(input, size, scale_factor, bool(recompute_scale_factor) or mode == "area")
+    sizes, factors = _sizes_or_factors(input, size, scale_factor, bool(recompute_scale_factor) or mode == "area")
     if antialias:
         raise NotImplementedError("interpolate: antialias is not implemented")
     kind = (mode, input.ndim)
@@ -144,7 +144,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Pixels at the places that `grid` names, -1 being one end of the image and 1 the other."""
+    """Pixels at the positions in `grid`, -1 being one end of the image and 1 the other."""
     if mode not in _INTERPOLATIONS:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"

@@ -26,10 +26,10 @@ def embedding(
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    place = -1 if padding_idx is None else padding_idx % rows
+    padding = -1 if padding_idx is None else padding_idx % rows
     if max_norm is not None:
         _shorten(weight, input, max_norm, norm_type)
-    return flambeau.embedding(weight, input, place, scale_grad_by_freq, sparse)
+    return flambeau.embedding(weight, input, padding, scale_grad_by_freq, sparse)
 
 
 def embedding_bag(
@@ -45,7 +45,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Rows of `weight` that `input` numbers, bag by bag: their sum, mean or greatest elements."""
+    """Rows of `weight` that `input` numbers, bag by bag: their sum, mean or maximum."""
     if per_sample_weights is not None and input.shape != per_sample_weights.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, "
@@ -75,7 +75,7 @@ def embedding_bag(
 
 
 def _mode_number(mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_weights: Tensor | None) -> int:
-    """The number the operator knows a mode by, once it can do what is asked for."""
+    """The operator's number of a mode, after checks that the mode supports the other arguments."""
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:

@@ -20,26 +20,26 @@ def _output_size(
     padding: tuple[int, ...],
     output_size: Sequence[int] | None,
 ) -> list[int]:
-    """The sizes that were asked for, if pooling could have made the input of them; or else the smallest such."""
+    """The requested sizes, if pooling of these could have given the input; by default the smallest such."""
     dims = len(kernel_size)
     own = input.shape[-dims:]
     smallest = [(n - 1) * step + k - 2 * pad for n, step, k, pad in zip(own, stride, kernel_size, padding)]
-    wanted = smallest if output_size is None else list(output_size)
-    if len(wanted) == dims + 2:
-        wanted = wanted[2:]
-    if len(wanted) != dims:
+    sizes = smallest if output_size is None else list(output_size)
+    if len(sizes) == dims + 2:
+        sizes = sizes[2:]
+    if len(sizes) != dims:
         raise ValueError(
-            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of '{len(wanted)}'"
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of '{len(sizes)}'"
         )
-    for d, (size, near, step) in enumerate(zip(wanted, smallest, stride)):
+    for d, (size, near, step) in enumerate(zip(sizes, smallest, stride)):
         low, high = near - step, near + step
         if output_size is not None and not low < size < high:
-            raise ValueError(f'invalid output_size "{wanted}" (dim {d} must be between {low} and {high})')
+            raise ValueError(f'invalid output_size "{sizes}" (dim {d} must be between {low} and {high})')
         if size < 0:
             raise ValueError(
                 f"max_unpooling: output_size must contain non-negative spatial dimensions, but got output_size[{d}]={size}"
             )
-    return wanted
+    return sizes
 
 
 def _windows(

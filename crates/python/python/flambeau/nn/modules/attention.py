@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MultiheadAttention(Module):
-    """Every place of `query` looks at all of `key`, and takes from `value`: Vaswani et al., 2017.
+    """Every position of `query` attends to all of `key`, and combines `value` by these weights: Vaswani et al., 2017.
 
     Tensors are `[length, batch, width]`, or `[batch, length, width]` with `batch_first`, or without a batch.
     """
@@ -85,10 +85,10 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """What was found, and with `need_weights` how far each place looked where."""
-        turned = self.batch_first and query.ndim == 3
-        if turned:
-            query, key, value = _turned(query, key, value)
+        """The combined values, and with `need_weights` the attention weights."""
+        transposed = self.batch_first and query.ndim == 3
+        if transposed:
+            query, key, value = _transposed(query, key, value)
         options: dict[str, Any] = {
             "training": self.training,
             "key_padding_mask": key_padding_mask,
@@ -100,7 +100,7 @@ class MultiheadAttention(Module):
         }
         for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
             options[name] = getattr(self, name)
-        found, looked = F.multi_head_attention_forward(
+        found, weights = F.multi_head_attention_forward(
             query,
             key,
             value,
@@ -116,11 +116,11 @@ class MultiheadAttention(Module):
             self.out_proj.bias,
             **options,
         )
-        return (found.transpose(0, 1) if turned else found), looked
+        return (found.transpose(0, 1) if transposed else found), weights
 
 
-def _turned(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Length first; what was one tensor stays one."""
+def _transposed(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Length first; arguments that are one tensor stay one."""
     first = query.transpose(0, 1)
     second = first if key is query else key.transpose(0, 1)
     third = first if value is query else second if value is key else value.transpose(0, 1)

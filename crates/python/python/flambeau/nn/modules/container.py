@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def place_of(index: Any, count: int) -> int:
+def wrap_index(index: Any, count: int) -> int:
     """An index from either end as one from the start."""
     index = index.__index__()
     if not -count <= index < count:
@@ -30,8 +30,8 @@ class _Numbered(Module):
             self.add_module(str(len(self._modules)), module)
 
     def _name(self, index: Any) -> str:
-        """The name of the place; those of a Sequential made from a dict are not numbers."""
-        return list(self._modules)[place_of(index, len(self))]
+        """The name at an index; those of a Sequential made from a dict are not numbers."""
+        return list(self._modules)[wrap_index(index, len(self))]
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -142,7 +142,7 @@ class ModuleList(_Numbered):
     def __delitem__(self, index: Any) -> None:
         modules = list(self)
         if not isinstance(index, slice):
-            index = place_of(index, len(self))
+            index = wrap_index(index, len(self))
         del modules[index]
         self._refill(modules)
 
@@ -181,11 +181,11 @@ class ModuleList(_Numbered):
         """Equal neighbours are written once, with how many there are."""
         groups: list[tuple[int, str]] = []
         texts = [repr(module) for module in self]
-        for place, text in enumerate(texts):
+        for index, text in enumerate(texts):
             if not groups or groups[-1][1] != text:
-                groups.append((place, text))
+                groups.append((index, text))
         lines = []
-        for (first, text), after in zip(groups, [*(place for place, _ in groups[1:]), len(texts)]):
+        for (first, text), after in zip(groups, [*(index for index, _ in groups[1:]), len(texts)]):
             several = after - first > 1
             name = f"({first}-{after - 1}): {after - first} x " if several else f"({first}): "
             lines.append(name + indented(text))

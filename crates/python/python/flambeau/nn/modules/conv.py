@@ -172,7 +172,7 @@ class _TransposedConvolution(_Convolution):
         """What makes the output as large as `output_size`: several inputs of a convolution give the same output."""
         if output_size is None:
             return self.output_padding
-        wanted = for_each(output_size, self.dims)[-self.dims :]
+        sizes = for_each(output_size, self.dims)[-self.dims :]
         padding = for_each(self.padding, self.dims)  # type: ignore[arg-type]
         smallest = [
             (input.shape[i - self.dims] - 1) * self.stride[i]
@@ -182,16 +182,16 @@ class _TransposedConvolution(_Convolution):
             for i in range(self.dims)
         ]
         largest = [size + step - 1 for size, step in zip(smallest, self.stride)]
-        if not all(low <= size <= high for low, size, high in zip(smallest, wanted, largest)):
+        if not all(low <= size <= high for low, size, high in zip(smallest, sizes, largest)):
             raise ValueError(
-                f"requested an output size of {list(wanted)}, but valid sizes range from {smallest} to {largest} "
+                f"requested an output size of {list(sizes)}, but valid sizes range from {smallest} to {largest} "
                 f"(for an input of {list(input.shape[-self.dims :])})"
             )
-        return tuple(size - low for size, low in zip(wanted, smallest))
+        return tuple(size - low for size, low in zip(sizes, smallest))
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """`[N, C, L]` to `[N, O, L']`, the other way round."""
+    """`[N, C, L]` to `[N, O, L']` by the transposed convolution."""
 
     dims = 1
 
@@ -202,7 +202,7 @@ class ConvTranspose1d(_TransposedConvolution):
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """`[N, C, H, W]` to `[N, O, H', W']`, the other way round."""
+    """`[N, C, H, W]` to `[N, O, H', W']` by the transposed convolution."""
 
     dims = 2
 
@@ -213,7 +213,7 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class ConvTranspose3d(_TransposedConvolution):
-    """`[N, C, D, H, W]` to `[N, O, D', H', W']`, the other way round."""
+    """`[N, C, D, H, W]` to `[N, O, D', H', W']` by the transposed convolution."""
 
     dims = 3
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingBag(Module):
-    """The sum, mean or greatest elements of the vectors of each bag of numbers, without a copy of every vector."""
+    """The sum, mean or maximum of the vectors of each bag of numbers, without a copy of every vector."""
 
     def __init__(
         self,

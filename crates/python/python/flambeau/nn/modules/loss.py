@@ -235,7 +235,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(CosineEmbeddingLoss):
-    """How much `x1 - x2`, or the other way round, is short of the margin."""
+    """How much `x1 - x2`, or `x2 - x1`, is short of the margin."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)

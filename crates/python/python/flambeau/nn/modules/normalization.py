@@ -55,8 +55,8 @@ class _Running(_Affine):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         where: dict[str, Any] = {"device": device, "dtype": dtype}
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(flambeau.empty(num_features, **where)) if wanted else None)
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(flambeau.empty(num_features, **where)) if present else None)
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, flambeau.empty(num_features, **where) if track_running_stats else None)
         count = flambeau.tensor(0, dtype=flambeau.int64, device=device) if track_running_stats else None
@@ -252,8 +252,8 @@ class GroupNorm(_Affine):
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if wanted else None
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(flambeau.empty(num_channels, device=device, dtype=dtype)) if present else None
             self.register_parameter(name, made)
         self.reset_parameters()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau.nn.module import Module, indented
-from flambeau.nn.modules.container import place_of
+from flambeau.nn.modules.container import wrap_index
 from flambeau.nn.parameter import Parameter
 
 TYPE_CHECKING = False
@@ -40,13 +40,13 @@ class ParameterList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return getattr(self, str(place_of(index, len(self))))
+        return getattr(self, str(wrap_index(index, len(self))))
 
     def __setitem__(self, index: int, value: Any) -> None:
-        setattr(self, str(place_of(index, len(self))), _as_parameter(value))
+        setattr(self, str(wrap_index(index, len(self))), _as_parameter(value))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def append(self, value: Any) -> ParameterList:
         """Adds a parameter at the end."""
@@ -69,7 +69,7 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def extra_repr(self) -> str:
-        return "\n".join(_line(place, value) for place, value in enumerate(self))
+        return "\n".join(_line(index, value) for index, value in enumerate(self))
 
     def __repr__(self) -> str:
         extra = self.extra_repr()

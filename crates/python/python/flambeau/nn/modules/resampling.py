@@ -115,7 +115,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels of each of `groups` dealt out in turn."""
+    """Interleaves the channels of `groups` groups."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -83,12 +83,12 @@ class _Recurrent(Module):
         self.proj_size = proj_size
         self._gates, self._states, self._step = KINDS[kind]
         self._suffixes = [
-            f"_l{layer}{way}" for layer in range(num_layers) for way in (("", "_reverse") if bidirectional else ("",))
+            f"_l{layer}{direction}" for layer in range(num_layers) for direction in (("", "_reverse") if bidirectional else ("",))
         ]
         directions = 2 if bidirectional else 1
         shown = proj_size or hidden_size
-        for place, suffix in enumerate(self._suffixes):
-            width = input_size if place < directions else directions * shown
+        for index, suffix in enumerate(self._suffixes):
+            width = input_size if index < directions else directions * shown
             rows = self._gates * hidden_size
             shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, shown)}
             shapes.update({"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {})
@@ -145,17 +145,17 @@ class _Recurrent(Module):
         directions = 2 if self.bidirectional else 1
         ends: list[State] = []
         for layer in range(self.num_layers):
-            ways = []
-            for place in range(layer * directions, (layer + 1) * directions):
-                made, end = self._run_way(x, tuple(part[place] for part in begin), self._suffixes[place])
-                ways.append(made)
+            outputs = []
+            for index in range(layer * directions, (layer + 1) * directions):
+                made, end = self._run_direction(x, tuple(part[index] for part in begin), self._suffixes[index])
+                outputs.append(made)
                 ends.append(end)
-            x = ways[0] if directions == 1 else flambeau.cat(ways, -1)
+            x = outputs[0] if directions == 1 else flambeau.cat(outputs, -1)
             if self.dropout > 0 and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
         return x, tuple(flambeau.stack(list(parts)) for parts in zip(*ends))
 
-    def _run_way(self, x: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
+    def _run_direction(self, x: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
         """All steps of one layer in one direction. What depends on the inputs alone is one product for all."""
         own: Any = self._parameters.get
         weight, bias, narrow = own("weight_hh" + suffix), own("bias_hh" + suffix), own("weight_hr" + suffix)
@@ -202,7 +202,7 @@ def _check_sizes(hidden: int, layers: int, dropout: float, projected: int) -> No
 
 
 class RNN(_Recurrent):
-    """`h = tanh(W x + U h)`: Elman, 1990; or `relu` in the place of `tanh`."""
+    """`h = tanh(W x + U h)`: Elman, 1990; or `relu` instead of `tanh`."""
 
     def __init__(
         self,

@@ -63,29 +63,29 @@ class _Layer(Module):
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **where)
         self.norm_first = norm_first
-        places = range(1, len(self.attentions) + 2)
-        for place in places:
-            self.add_module(f"norm{place}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
-        for place in places:
-            self.add_module(f"dropout{place}", Dropout(dropout))
+        numbers = range(1, len(self.attentions) + 2)
+        for number in numbers:
+            self.add_module(f"norm{number}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
+        for number in numbers:
+            self.add_module(f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
 
     def _attend(self, name: str, x: Tensor, source: Tensor | None, mask: Any, padding: Any, causal: bool) -> Tensor:
-        """One attention of the places of `x` to those of `source`, or to one another, then dropout."""
-        place = self.attentions.index(name) + 1
+        """Attention of the positions of `x` to those of `source`, or to one another, then dropout."""
+        number = self.attentions.index(name) + 1
         source = x if source is None else source
         found, _ = getattr(self, name)(
             x, source, source, attn_mask=mask, key_padding_mask=padding, is_causal=causal, need_weights=False
         )
-        return getattr(self, f"dropout{place}")(found)
+        return getattr(self, f"dropout{number}")(found)
 
-    def _think(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         last = len(self.attentions) + 1
         return getattr(self, f"dropout{last}")(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
-    def _around(self, place: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def _around(self, number: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """`x` and what a part makes of it, with the norm before the part or after the sum."""
-        norm = getattr(self, f"norm{place}")
+        norm = getattr(self, f"norm{number}")
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
 
@@ -102,7 +102,7 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         look = lambda x: self._attend("self_attn", x, None, src_mask, src_key_padding_mask, is_causal)  # noqa: E731
-        return self._around(2, self._around(1, src, look), self._think)
+        return self._around(2, self._around(1, src, look), self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -125,7 +125,7 @@ class TransformerDecoderLayer(_Layer):
         other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         x = self._around(1, tgt, lambda x: self._attend("self_attn", x, *own))
         x = self._around(2, x, lambda x: self._attend("multihead_attn", x, *other))
-        return self._around(3, x, self._think)
+        return self._around(3, x, self._feed_forward)
 
 
 class TransformerEncoder(Module):
@@ -248,5 +248,5 @@ class Transformer(Module):
     def generate_square_subsequent_mask(
         sz: int, device: flambeau.device | str | None = None, dtype: flambeau.dtype | None = None
     ) -> Tensor:
-        """A mask to add that hides from each place what comes after it."""
+        """An additive mask that hides later positions from each position."""
         return flambeau.full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

@@ -28,7 +28,7 @@ def get_total_norm(
     tensors = [tensors] if isinstance(tensors, flambeau.Tensor) else list(tensors)
     if not tensors:
         return flambeau.tensor(0.0)
-    # Of nothing there is no greatest element and no least one; it takes no part in those of the others.
+    # A tensor without elements has no maximum or minimum, and takes no part in that of the others.
     some = [tensor for tensor in tensors if tensor.numel() > 0 or not math.isinf(norm_type)]
     if not some:
         return flambeau.zeros((), dtype=tensors[0].dtype, device=tensors[0].device)
@@ -75,7 +75,7 @@ def clip_grad_norm_(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Brings every element of the gradients into `[-clip_value, clip_value]`."""
+    """Clamps every element of the gradients to `[-clip_value, clip_value]`."""
     with flambeau.no_grad():
         for grad in _gradients(parameters):
             grad.clamp_(-float(clip_value), float(clip_value))

@@ -20,8 +20,8 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Copies into parameters the elements that `parameters_to_vector` would take from them."""
     if not isinstance(vec, flambeau.Tensor):
         raise TypeError(f"expected flambeau.Tensor, but got: {type(vec).__name__}")
-    place = 0
+    offset = 0
     with flambeau.no_grad():
         for param in parameters:
-            param.copy_(vec[place : place + param.numel()].view_as(param))
-            place += param.numel()
+            param.copy_(vec[offset : offset + param.numel()].view_as(param))
+            offset += param.numel()

@@ -16,13 +16,13 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
-        for place, group in enumerate(optimizer.param_groups):
+        for index, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
                     "param 'initial_lr' is not specified in param_groups"
-                    f"[{place}] when resuming scheduler with last_epoch >= 0.\n"
+                    f"[{index}] when resuming scheduler with last_epoch >= 0.\n"
                 )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch

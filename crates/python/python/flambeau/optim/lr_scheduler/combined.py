@@ -32,7 +32,7 @@ class SequentialLR(LRScheduler):
             )
         self.optimizer, self._schedulers, self._milestones = optimizer, list(schedulers), list(milestones)
         self.last_epoch = last_epoch + 1
-        # All of them set the rate when they were made: back to the first, and the first step of the one whose turn it is.
+        # All schedulers set the rate when they were made: restore the initial one, and take the first step of the active scheduler.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         _undo(self._schedulers)
@@ -44,11 +44,11 @@ class SequentialLR(LRScheduler):
         self.step()
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on by one step, of the scheduler whose turn it is."""
+        """Goes on by one step of the active scheduler."""
         self.last_epoch += 1
-        place = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[place]
-        if place > 0 and self._milestones[place - 1] == self.last_epoch:
+        active = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[active]
+        if active > 0 and self._milestones[active - 1] == self.last_epoch:
             scheduler._go_to(0)
         else:
             scheduler.step()

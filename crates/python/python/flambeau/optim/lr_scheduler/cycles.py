@@ -63,7 +63,7 @@ def _linear(start: float, end: float, part: float) -> float:
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr`, then down far below where it began, with the momentum the other way: Smith and Topin, 2019."""
+    """Up to `max_lr`, then down far below where it began, with the momentum in the opposite direction: Smith and Topin, 2019."""
 
     def __init__(
         self,
@@ -126,9 +126,9 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
         anneal = _cosine if self._anneal_func_type == "cos" else _linear
         ends = [phase[0] for phase in self._schedule_phases]
-        place = next((place for place, end in enumerate(ends) if step <= end), len(ends) - 1)
-        end, (rate_from, rate_to), (momentum_from, momentum_to) = self._schedule_phases[place]
-        begin = ends[place - 1] if place > 0 else 0.0
+        phase = next((index for index, end in enumerate(ends) if step <= end), len(ends) - 1)
+        end, (rate_from, rate_to), (momentum_from, momentum_to) = self._schedule_phases[phase]
+        begin = ends[phase - 1] if phase > 0 else 0.0
         part = (step - begin) / (end - begin)
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:

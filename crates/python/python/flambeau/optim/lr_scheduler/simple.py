@@ -188,8 +188,8 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and step > 0:
             return [low + (base - low) * (1 + math.cos(step * math.pi / period)) / 2 for base in self.base_lrs]
         if (step - 1 - period) % (2 * period) == 0:
-            turn = 1 - math.cos(math.pi / period)
-            return [rate + (base - low) * turn / 2 for rate, base in zip(self._rates(), self.base_lrs)]
+            factor = 1 - math.cos(math.pi / period)
+            return [rate + (base - low) * factor / 2 for rate, base in zip(self._rates(), self.base_lrs)]
         wave = (1 + math.cos(math.pi * step / period)) / (1 + math.cos(math.pi * (step - 1) / period))
         return [wave * (rate - low) + low for rate in self._rates()]
 

@@ -36,7 +36,7 @@ class Dataset:
 class IterableDataset(Dataset):
     """Samples in the order they come: a subclass has `__iter__`.
 
-    Each worker of a loader has a copy that gives everything, unless it asks `get_worker_info` for its part.
+    Each worker of a loader has a copy that gives everything, unless it selects its part by `get_worker_info`.
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -118,10 +118,10 @@ class ConcatDataset(Dataset):
             if -index > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
             index += len(self)
-        place = bisect_right(self.cumulative_sizes, index)
-        if place == len(self.datasets):
+        part = bisect_right(self.cumulative_sizes, index)
+        if part == len(self.datasets):
             raise IndexError(f"index {index} is out of range for {len(self)} samples")
-        return self.datasets[place][index - (self.cumulative_sizes[place - 1] if place > 0 else 0)]
+        return self.datasets[part][index - (self.cumulative_sizes[part - 1] if part > 0 else 0)]
 
 
 class Subset(Dataset):
@@ -148,9 +148,9 @@ class Subset(Dataset):
 
 def _counts(parts: Sequence[float], total: int) -> list[int]:
     """So many samples as parts of 1 come to; what rounding leaves goes to the first ones, one each."""
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part < 0 or part > 1:
-            raise ValueError(f"Fraction at index {place} is not between 0 and 1")
+            raise ValueError(f"Fraction at index {index} is not between 0 and 1")
     counts = [math.floor(total * part) for part in parts]
     for i in range(total - sum(counts)):
         counts[i % len(counts)] += 1

@@ -1,4 +1,4 @@
-"""The worker processes of a loader: started, asked for batches, and ended."""
+"""The worker processes of a loader: started, given tasks, and ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flambeau.utils.data.dataloader import DataLoader
 
 # Seconds that workers have to end by themselves before they are made to.
-PATIENCE = 5.0
+JOIN_TIMEOUT = 5.0
 # Seconds between looks at whether workers live. The end of a pipe says so at once, unless a child of the worker holds it.
 WATCH_INTERVAL = 1.0
 # This process's ends of pipes. No child may hold one, or a worker would not see that this process has gone.
@@ -107,7 +107,7 @@ class Pool:
 
     def _died(self, worker: int) -> None:
         process = self.processes[worker]
-        process.join(PATIENCE)
+        process.join(JOIN_TIMEOUT)
         raise RuntimeError(f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly: {_ending(process.exitcode)}")
 
     def close(self, at_once: bool = False) -> None:
@@ -121,13 +121,13 @@ class Pool:
                 # It has ended already.
                 pass
             pipe.close()
-        deadline = time.monotonic() + (0 if at_once else PATIENCE)
+        deadline = time.monotonic() + (0 if at_once else JOIN_TIMEOUT)
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
             for end in (process.terminate, process.kill):
                 if process.is_alive():
                     end()
-                    process.join(PATIENCE)
+                    process.join(JOIN_TIMEOUT)
         self.pipes, self.processes = [], []
 
     def __del__(self) -> None:

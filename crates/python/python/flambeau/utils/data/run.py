@@ -1,4 +1,4 @@
-"""One run over a data set with workers: tasks go out in turn, and batches come back in their order."""
+"""One run over a data set with workers: tasks are distributed round-robin, and batches arrived back in their order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Run:
         self.seeds: list[int | None] = [seed + worker for worker in range(loader.num_workers)]
         self.active = [True] * loader.num_workers
         self.waiting = [0] * loader.num_workers
-        # Tasks that were sent and batches that were given, whose turn it is, and batches that have come.
-        self.sent = self.given = self.turn = 0
-        self.come: dict[int, Any] = {}
+        # How many tasks were sent and how many batches returned; the worker of the next task; and batches that have arrived.
+        self.sent = self.given = self.next_worker = 0
+        self.arrived: dict[int, Any] = {}
         self.closed = False
         try:
             for _ in range(loader._prefetch * loader.num_workers):
-                self._ask()
+                self._send_task()
         except BaseException:
             self.close(broken=True)
             raise
@@ -60,18 +60,18 @@ class Run:
             if number is None:
                 self._take()
                 continue
-            result = self.come.pop(number)
+            result = self.arrived.pop(number)
             self.given += 1
             if not isinstance(result, Finished):
-                self._ask()
+                self._send_task()
                 return result
         return Finished()
 
     def _ready(self) -> int | None:
         """The number of a batch that can be given."""
         if self.loader.in_order:
-            return self.given if self.given in self.come else None
-        return next(iter(self.come), None)
+            return self.given if self.given in self.arrived else None
+        return next(iter(self.arrived), None)
 
     def _take(self) -> None:
         """Waits for batches."""
@@ -81,12 +81,12 @@ class Run:
             if run != self.number:
                 continue
             self.waiting[worker] -= 1
-            self.come[number] = result
+            self.arrived[number] = result
             if isinstance(result, Finished) and self.active[worker]:
                 self.active[worker] = False
-                self._ask()
+                self._send_task()
 
-    def _ask(self) -> None:
+    def _send_task(self) -> None:
         """Gives the next task to the next worker, if there is one of each."""
         worker = self._next_worker()
         index = None if worker is None else next(self.indices, _NOTHING)
@@ -96,11 +96,11 @@ class Run:
         self.seeds[worker] = None
         self.waiting[worker] += 1
         self.sent += 1
-        self.turn = (worker + 1) % len(self.active)
+        self.next_worker = (worker + 1) % len(self.active)
 
     def _next_worker(self) -> int | None:
-        """The next in turn that has more to give; in any order, the one of these that has the least to do."""
-        workers = [worker % len(self.active) for worker in range(self.turn, self.turn + len(self.active))]
+        """The next active worker, round-robin; or without `in_order` the active worker with the fewest tasks."""
+        workers = [worker % len(self.active) for worker in range(self.next_worker, self.next_worker + len(self.active))]
         workers = [worker for worker in workers if self.active[worker]]
         if not workers or self.loader.in_order:
             return workers[0] if workers else None

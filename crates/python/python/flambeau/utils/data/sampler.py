@@ -91,8 +91,8 @@ class SubsetRandomSampler(Sampler):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        for place in flambeau.randperm(len(self.indices), generator=self.generator).tolist():
-            yield self.indices[place]
+        for index in flambeau.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[index]
 
     def __len__(self) -> int:
         return len(self.indices)

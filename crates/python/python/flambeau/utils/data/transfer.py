@@ -1,4 +1,4 @@
-"""How batches go from one process to another: the one place that knows. Tensors go by handles on shared memory."""
+"""Transfer of batches between processes: tensors are sent as handles on shared memory."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ class _Text(str):
 
 
 class Finished:
-    """In the place of a batch: the worker's iterable data set has no more."""
+    """Sent instead of a batch: the worker's iterable data set has no more."""
 
 
 class Failure:
-    """In the place of a batch: an exception, as text, which any process can read."""
+    """Sent instead of a batch: an exception, as text, which any process can read."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         import traceback
@@ -73,7 +73,7 @@ class Failure:
 
 
 class Task:
-    """A batch to make: its place in the order, and in which run over the data set; seed where a new run begins."""
+    """A batch to make: its number, and that of the run over the data set; a seed where a new run begins."""
 
     __slots__ = ("index", "number", "run", "seed")
 
