@@ -1,7 +1,7 @@
 //! Tiles of C in AMX's registers: sixteen rows of sixteen sums each, of products of bf16 pairs.
 //!
-//! One instruction multiplies sixteen rows of A, thirty-two elements of k long, by sixteen columns of B. Two such blocks of A
-//! and two of B make four of C, so that each that is read is used twice.
+//! One instruction multiplies sixteen rows of A, thirty-two elements of k long, by sixteen columns of B. A tile has two such blocks of
+//! A and two of B, which make four of C, so that each block that is loaded is used twice.
 //!
 //! Reference: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18.
 #![expect(unsafe_code, reason = "instructions that the compiler does not know, on raw operands")]
@@ -14,30 +14,31 @@ use super::{
     tile::{TileArgs, write_row},
 };
 
-/// Rows or columns of a register, and units of k that it holds of each.
+/// Rows or columns of a register, and how many units of k it holds of each.
 pub(super) const SIDE: usize = 16;
 /// Rows of a tile at most.
 pub(super) const ROWS: usize = 2 * SIDE;
 
-/// Whether the CPU has AMX with bf16, and the system saves its registers, for which a process must ask.
+/// Whether the CPU has AMX with bf16, and the system saves its registers, for which a process needs permission.
 pub(super) fn is_available() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         use std::arch::x86_64::__cpuid_count;
         const BF16_AND_TILES: u32 = 1 << 22 | 1 << 24;
-        const ASK_FOR_STATE: libc::c_long = 0x1023;
-        const TILE_DATA: libc::c_long = 18;
-        // SAFETY: asks the system for a permission, and changes nothing else.
-        let granted = || unsafe { libc::syscall(libc::SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0 };
+        const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+        const XFEATURE_XTILEDATA: libc::c_long = 18;
+        // SAFETY: requests a permission from the system, and changes nothing else.
+        let granted =
+            || unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 };
         __cpuid_count(7, 0).edx & BF16_AND_TILES == BF16_AND_TILES && granted()
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     false
 }
 
-/// The shapes of the eight registers, as the instruction that sets them reads them.
+/// The shapes of the eight registers, in the format of `ldtilecfg`.
 #[repr(C, align(64))]
-struct Shapes {
+struct TileConfig {
     palette: u8,
     start: u8,
     reserved: [u8; 14],
@@ -45,7 +46,7 @@ struct Shapes {
     rows: [u8; 16],
 }
 
-impl Shapes {
+impl TileConfig {
     /// Registers 0 to 3 are blocks of C, from left to right and from top to bottom; 4 and 5 of A; 6 and 7 of B.
     fn new(rows: usize) -> Self {
         let (rows, side) = (rows as u8, SIDE as u8);
@@ -60,25 +61,26 @@ impl Shapes {
 }
 
 thread_local! {
-    /// The rows that this thread's registers of A and C are set to, or 0 where they are released.
-    static HEIGHT: Cell<usize> = const { Cell::new(0) };
+    /// The rows that this thread's registers of A and C are configured to have, or 0 if they are released.
+    static CONFIGURED_ROWS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Sets the registers' shapes, which empties them and takes as long as a small tile, unless they are as asked.
+/// Sets the registers' shapes, unless they are set to `rows` already: `ldtilecfg` clears the registers, and takes as long as a small
+/// tile.
 #[inline(always)]
-fn set_height(rows: usize) {
-    if HEIGHT.replace(rows) != rows {
+fn configure(rows: usize) {
+    if CONFIGURED_ROWS.replace(rows) != rows {
         // SAFETY: the shapes are valid; nothing else uses the registers.
         unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &Shapes::new(rows), options(readonly, nostack, preserves_flags))
+            asm!("ldtilecfg [{}]", in(reg) &TileConfig::new(rows), options(readonly, nostack, preserves_flags))
         }
     }
 }
 
-/// Releases the registers: the system need no longer save them, nor the processor keep them awake.
+/// Releases the registers: the system then need not save them at a context switch, nor the processor keep the unit powered.
 pub(super) fn release() {
-    if HEIGHT.replace(0) != 0 {
-        // SAFETY: nothing is left in the registers that is still to be read.
+    if CONFIGURED_ROWS.replace(0) != 0 {
+        // SAFETY: the registers hold nothing that is read later.
         unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) }
     }
 }
@@ -86,16 +88,16 @@ pub(super) fn release() {
 /// Sums of a tile.
 type Sums = [[f32; 2 * SIDE]; ROWS];
 
-/// The tile of so many rows, in two blocks of one height: of an odd number, both compute the one in the middle.
+/// Computes the tile of so many rows, in two blocks of equal height: if `rows` is odd, both compute the row in the middle.
 ///
 /// The thread's registers are used, until [`release`].
 ///
 /// # Safety
-/// - As [`super::tile::Tile`]. Rows of A lie as whole ones do, their units adjacent, and a whole strip of B is readable; `depth`
-///   is a multiple of [`SIDE`].
+/// - As [`super::tile::Tile`]. The units of a row of A are adjacent, and a whole strip of B is readable; `depth` is a multiple of
+///   [`SIDE`].
 pub(super) unsafe fn tile<L: Lanes<Unit = Pair, Acc = f32>>(rows: usize, args: &TileArgs<L>) {
     let height = rows.div_ceil(2);
-    set_height(height);
+    configure(height);
     // SAFETY: the conditions above; the sums are written before they are read.
     unsafe {
         if args.cols == 2 * SIDE && args.alpha == 1.0 && args.beta == 0.0 {
@@ -110,21 +112,22 @@ pub(super) unsafe fn tile<L: Lanes<Unit = Pair, Acc = f32>>(rows: usize, args: &
 
 /// Writes the sums of two blocks of rows, the lower one beginning at row `low`, to rows of `to` that are `to_row` apart.
 ///
-/// All of A is read again for each strip, so B, which is read once for each tile, is told to stay out of the first-level cache.
+/// All of A is read again for each strip and should stay in L1. B is read once for each tile, and is loaded with the hint not to evict
+/// other data from L1 (`tileloaddt1`).
 ///
 /// # Safety
 /// - As [`tile`], with the registers' height set, and both blocks of `to` writable.
 #[inline(always)]
 unsafe fn multiply<L: Lanes<Unit = Pair>>(args: &TileArgs<L>, low: usize, to: *mut f32, to_row: usize) {
     const UNIT: isize = size_of::<Pair>() as isize;
-    // SAFETY: the conditions above; what is fetched ahead need not exist.
+    // SAFETY: the conditions above; prefetched addresses need not be mapped.
     unsafe {
         asm!(
             "tilezero tmm0",
             "tilezero tmm1",
             "tilezero tmm2",
             "tilezero tmm3",
-            "test {turns}, {turns}",
+            "test {steps}, {steps}",
             "jz 3f",
             "2:",
             "tileloadd tmm4, [{a} + {a_row}]",
@@ -135,15 +138,15 @@ unsafe fn multiply<L: Lanes<Unit = Pair>>(args: &TileArgs<L>, low: usize, to: *m
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{ahead}]",
-            "prefetcht1 [{ahead} + 64]",
-            "prefetcht1 [{ahead} + 128]",
-            "prefetcht1 [{ahead} + 192]",
+            "prefetcht1 [{prefetch}]",
+            "prefetcht1 [{prefetch} + 64]",
+            "prefetcht1 [{prefetch} + 128]",
+            "prefetcht1 [{prefetch} + 192]",
             "add {a}, 64",
             "add {low_a}, 64",
             "add {b}, {b_step}",
-            "add {ahead}, 256",
-            "dec {turns}",
+            "add {prefetch}, 256",
+            "dec {steps}",
             "jnz 2b",
             "3:",
             "tilestored [{to} + {to_row}], tmm0",
@@ -156,8 +159,8 @@ unsafe fn multiply<L: Lanes<Unit = Pair>>(args: &TileArgs<L>, low: usize, to: *m
             b = inout(reg) args.b => _,
             b_row = in(reg) args.b_depth * UNIT,
             b_step = in(reg) args.b_depth * UNIT * SIDE as isize,
-            ahead = inout(reg) args.ahead => _,
-            turns = inout(reg) args.depth / SIDE => _,
+            prefetch = inout(reg) args.prefetch => _,
+            steps = inout(reg) args.depth / SIDE => _,
             to = in(reg) to,
             low_to = in(reg) to.wrapping_add(low * to_row),
             to_row = in(reg) to_row * size_of::<f32>(),

@@ -6,10 +6,10 @@ use half::{bf16, f16};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Amx, Avx2, Avx512, Bf16x32, F32x8, F32x16, F64x4, F64x8};
 use super::{
-    Gemm, GemmElement, Lines,
+    Gemm, GemmElement, StridedRows,
     convert::{narrow_bf16, narrow_f16, widen_bf16, widen_f16},
     isa::Isa,
-    pack::turn,
+    pack::transpose_pack,
     portable::{Baseline, Portable},
     product::multiply,
 };
@@ -75,12 +75,12 @@ pub(crate) struct Pair(u32);
 pub(crate) unsafe trait Pack<U>: Copy {
     /// Elements a unit, along k.
     const DEPTH: usize;
-    /// Whether elements that are adjacent along k are units as they lie.
+    /// Whether elements that are adjacent along k are units without conversion, so that they can be copied bytewise.
     const RAW: bool;
-    /// Whether an element is a unit, so that an operand may also be used where it lies.
+    /// Whether an element is a unit, so that an operand may also be read without packing.
     const SAME: bool = Self::RAW && Self::DEPTH == 1;
-    /// Adds nothing to a product.
-    const NOTHING: Self;
+    /// The padding element, which adds 0 to a sum.
+    const PAD: Self;
     /// The unit of one element, and of the one after it where a unit holds two.
     fn unit(first: Self, second: Self) -> U;
 }
@@ -91,7 +91,7 @@ macro_rules! packs {
         unsafe impl Pack<$u> for $t {
             const DEPTH: usize = 1;
             const RAW: bool = $raw;
-            const NOTHING: Self = $zero;
+            const PAD: Self = $zero;
             #[inline(always)]
             fn unit($x: Self, _: Self) -> $u {
                 $unit
@@ -115,14 +115,14 @@ packs! {
 unsafe impl Pack<Pair> for bf16 {
     const DEPTH: usize = 2;
     const RAW: bool = cfg!(target_endian = "little");
-    const NOTHING: Self = Self::ZERO;
+    const PAD: Self = Self::ZERO;
     #[inline(always)]
     fn unit(first: Self, second: Self) -> Pair {
         Pair(u32::from(first.to_bits()) | u32::from(second.to_bits()) << 16)
     }
 }
 
-/// The part of [`super::GemmElement`] that is nobody else's business.
+/// The part of [`super::GemmElement`] that only this crate uses.
 pub trait Element: Copy + Send + Sync + 'static {
     /// What products are summed in, and scaled by.
     type Acc: Scalar;
@@ -174,17 +174,17 @@ macro_rules! elements {
                 }
             }
 
-            unsafe fn turn(isa: Isa, lines: &Lines<Self>, to: *mut $acc, pitch: usize) {
+            unsafe fn transpose_pack(isa: Isa, rows: &StridedRows<Self>, to: *mut $acc, pitch: usize) {
                 // SAFETY: as above.
                 unsafe {
                     match isa {
-                        Isa::Scalar => turn::<$t, $scalar>(lines, to, pitch),
+                        Isa::Scalar => transpose_pack::<$t, $scalar>(rows, to, pitch),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx2 => turn::<$t, $avx2>(lines, to, pitch),
+                        Isa::Avx2 => transpose_pack::<$t, $avx2>(rows, to, pitch),
                         #[cfg(target_arch = "x86_64")]
-                        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => turn::<$t, $avx512>(lines, to, pitch),
+                        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Amx => transpose_pack::<$t, $avx512>(rows, to, pitch),
                         #[cfg(not(target_arch = "x86_64"))]
-                        _ => turn::<$t, $scalar>(lines, to, pitch),
+                        _ => transpose_pack::<$t, $scalar>(rows, to, pitch),
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 /// An instruction set with kernels of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// Plain Rust, in the shape that compilers turn into the vectors of their baseline (SSE2, NEON).
+    /// Plain Rust, in loops that compilers vectorise for their baseline (SSE2, NEON).
     Scalar,
     /// AVX2 with FMA, 8 floats a register.
     Avx2,
@@ -46,8 +46,8 @@ impl Isa {
 
     /// The best this CPU has, found once.
     ///
-    /// `FLAMBEAU_CPU_CAPABILITY` (`scalar` or `default`, `avx2`, `avx512`, `avx512_bf16`, `amx`) asks for a smaller one;
-    /// what the CPU lacks is never chosen.
+    /// `FLAMBEAU_CPU_CAPABILITY` (`scalar` or `default`, `avx2`, `avx512`, `avx512_bf16`, `amx`) selects a smaller one;
+    /// one that the CPU lacks is never chosen.
     #[must_use]
     pub fn detected() -> Self {
         static FOUND: OnceLock<Isa> = OnceLock::new();

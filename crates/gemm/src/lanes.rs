@@ -1,4 +1,4 @@
-//! What a kernel asks of a vector register, and how a body reaches the instruction set it is written for.
+//! The operations of a vector register that kernels use, and how a body of code is compiled for the instruction set it runs on.
 #![expect(unsafe_code, reason = "vector instructions that only some CPUs have")]
 
 use super::{
@@ -7,18 +7,18 @@ use super::{
     tile::{Tile, TileArgs},
 };
 
-/// Code that runs inside an instruction set's shim. Its method must be `#[inline(always)]`, all the way down:
-/// a body that stays a function of its own is compiled without the instructions (measured 40 to 100 times slower).
+/// Code that runs inside an instruction set's shim. Its method, and all that it calls, must be `#[inline(always)]`: a function that is
+/// not inlined into the shim is compiled without the instructions, and is 40 to 100 times slower.
 pub(super) trait Body {
     /// # Safety
     /// - The body's own conditions, and the CPU has the instruction set whose shim calls it.
     unsafe fn run(self);
 }
 
-/// The most accumulators a register has.
+/// The largest number of accumulators in a register.
 pub(super) const WIDEST: usize = 16;
 
-/// Adjacent columns that tiles share.
+/// PackAdjacent columns that tiles share.
 #[derive(Clone, Copy)]
 pub(super) struct Strip {
     /// Vectors of columns in all strips but the last one.
@@ -34,7 +34,7 @@ impl Strip {
     }
 }
 
-/// Rows of units, as many and as long as a register; the rest of the square is not used.
+/// `N` rows of `N` units, for a register of `N`; the rest of the array is not used.
 pub(super) type Block<U> = [[U; WIDEST]; WIDEST];
 
 /// One register of `N` accumulators.
@@ -54,22 +54,23 @@ pub(super) unsafe trait Lanes: Copy + 'static {
     type Operand: Copy;
     /// Accumulators a register.
     const N: usize;
-    /// Units of k that a tile multiplies at once. Where they are several, those of a row of A are adjacent, in packed panels too, and
-    /// panels end with zeros that make them a multiple.
-    const TURN: usize = 1;
-    /// `TILES[vectors - 1][rows - 1]`: with each number of vectors of columns, as many rows as fit the registers.
+    /// Units of k that a tile multiplies at once. If they are several, those of a row of A are adjacent, in packed panels too, and
+    /// panels are padded with zeros to a multiple.
+    const K_UNITS: usize = 1;
+    /// `TILES[vectors - 1][rows - 1]`: for each number of vectors of columns, as many rows as fit the registers.
     const TILES: &'static [&'static [Tile<Self>]];
     /// How products are cut.
     const CUT: Cut = Cut::VECTORS;
     /// Tiles for products of few columns.
     const NARROW: Strip = Strip { vectors: 2, rows: Self::TILES[1].len() };
-    /// Tiles for others: nearer to squares, which load less for as many sums.
+    /// Tiles for other products: closer to square, which loads fewer operands for as many sums.
     const WIDE: Strip = match Self::TILES.len() {
         0..=2 => Self::NARROW,
         vectors => Strip { vectors, rows: Self::TILES[vectors - 1].len() },
     };
 
-    /// The tiles for a product of so many columns. A last vector by itself has tiles of few sums, which wait for each other.
+    /// The tiles for a product of so many columns. A strip of a single vector is avoided: its tiles have so few sums that the latency of
+    /// additions bounds them.
     #[inline(always)]
     fn strip(columns: usize) -> Strip {
         let (all, most) = (columns.div_ceil(Self::N), Self::WIDE.vectors);
@@ -86,9 +87,9 @@ pub(super) unsafe trait Lanes: Copy + 'static {
         // SAFETY: the caller's conditions.
         unsafe { Self::TILES[vectors - 1][rows - 1](args) }
     }
-    /// Called when a thread has computed some tiles.
+    /// Called when a thread has computed some tiles: releases registers that the system would otherwise save.
     #[inline(always)]
-    fn rest() {}
+    fn release_registers() {}
 
     /// Runs a body with the instruction set's features on.
     unsafe fn enter(body: impl Body);
@@ -121,34 +122,34 @@ pub(super) unsafe trait Lanes: Copy + 'static {
             }
         }
     }
-    /// Asks for memory that will be used soon; the address need not exist.
+    /// Prefetches memory into L1; the address need not be mapped.
     #[inline(always)]
     unsafe fn prefetch(_at: *const u8) {}
-    /// As [`Lanes::prefetch`], into the second-level cache.
+    /// As [`Lanes::prefetch`], into L2.
     #[inline(always)]
-    unsafe fn prefetch_far(_at: *const u8) {}
+    unsafe fn prefetch_l2(_at: *const u8) {}
     /// `self + a * b`, for a pair the sum of both products.
     unsafe fn accumulate(self, a: Self::Operand, b: Self::Operand) -> Self;
 }
 
-/// Lanes with instructions that mix two registers, which transpose a block without leaving them.
+/// Lanes with instructions that permute the elements of two registers, with which a block is transposed in registers.
 ///
 /// # Safety
 /// As [`Lanes`].
 pub(super) unsafe trait Shuffle: Lanes {
     /// Writes the first `count` units.
-    unsafe fn put(units: Self::Operand, to: *mut Self::Unit, count: usize);
+    unsafe fn store_units(units: Self::Operand, to: *mut Self::Unit, count: usize);
     /// `a0 b0 a1 b1 ...`, as two registers.
     unsafe fn interleave(a: Self::Operand, b: Self::Operand) -> [Self::Operand; 2];
 }
 
-/// A square of `N` registers with its rows and columns exchanged: to interleave row `i` with row `i + N / 2`, for all of them, moves
-/// the highest bit of an element's row to the lowest of its column; that is done once for each bit.
+/// Transposes a square of `N` registers. Interleaving row `i` with row `i + N / 2`, for all `i`, moves the highest bit of an element's
+/// row index to the lowest bit of its column index; this is done once for each bit.
 ///
 /// # Safety
 /// - The CPU has the instruction set.
 #[inline(always)]
-pub(super) unsafe fn turned<L: Shuffle>(mut rows: [L::Operand; WIDEST]) -> [L::Operand; WIDEST] {
+pub(super) unsafe fn transposed<L: Shuffle>(mut rows: [L::Operand; WIDEST]) -> [L::Operand; WIDEST] {
     for _ in 0..L::N.ilog2() {
         let old = rows;
         for i in 0..L::N / 2 {
@@ -177,15 +178,16 @@ pub(super) unsafe fn transpose<L: Shuffle>(
         for i in 1..L::N {
             rows[i] = L::operand(block[i].as_ptr());
         }
-        for (group, row) in turned::<L>(rows).into_iter().enumerate().take(L::N) {
+        for (group, row) in transposed::<L>(rows).into_iter().enumerate().take(L::N) {
             if group < groups {
-                L::put(row, to.add(group * stride), lanes);
+                L::store_units(row, to.add(group * stride), lanes);
             }
         }
     }
 }
 
-/// Lists tiles of up to so many rows with one and with two vectors of columns; wide ones also with three and four, of half as many.
+/// Lists tiles of up to so many rows with one and with two vectors of columns; if `wide`, also with three and four vectors, of half as
+/// many rows.
 macro_rules! tiles {
     (4) => { tiles!(1: 1 2 3 4, 2: 1 2 3 4) };
     (6) => { tiles!(1: 1 2 3 4 5 6, 2: 1 2 3 4 5 6) };

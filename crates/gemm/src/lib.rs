@@ -1,18 +1,19 @@
-//! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory; or, with an addend in the place of the old C,
-//! a product and the rows of a bias in one pass.
+//! Matrix products: `C = alpha * A B + beta * C`, for any strides, on raw memory; or, with an addend instead of the old C, a product
+//! and the rows of a bias in one pass.
 //!
-//! One micro-kernel ([`tile`]) holds a tile of C in registers while k runs. It reads A and B where they lie, or packed
-//! into panels where that pays or where their layout or type asks for it ([`pack`]); [`plan`] decides, and [`blocks`] walks. With
-//! AMX, tiles of bf16 have a kernel of their own (`amx`). The instruction set is an argument ([`Isa`]), [`Isa::detected`] by
-//! default.
+//! One microkernel ([`tile`]) holds a tile of C in registers while the loop over k runs. It reads A and B unpacked, or packed into
+//! panels where that is faster or their layout or type requires it ([`pack`]). [`plan`] decides that, and [`blocks`] has the loops
+//! around the microkernel. With AMX, tiles of bf16 have a microkernel of their own (`amx`). The instruction set is an argument
+//! ([`Isa`]), which callers mostly set to [`Isa::detected`].
 //!
-//! Matrices that are only to be turned are, a few lines at a time ([`turn`]) or as a whole past the caches ([`stream_turned`]).
+//! Two functions only transpose: [`transpose_pack`] a few rows at a time, [`stream_transposed`] a whole matrix with non-temporal
+//! stores.
 //!
 //! Every element of C is summed in one order, which follows from the shapes, strides, types and instruction set: the
 //! number of threads never changes a bit.
 //!
 //! References: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), for the blocks; Van
-//! Zee and van de Geijn, "BLIS" (2015), for the loops around one micro-kernel.
+//! Zee and van de Geijn, "BLIS" (2015), for the loops around one microkernel.
 #![expect(unsafe_code, reason = "operands are raw memory")]
 
 #[cfg(target_arch = "x86_64")]
@@ -29,10 +30,10 @@ mod product;
 mod round;
 pub mod scratch;
 mod small;
-mod squares;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod transpose_tile;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -40,7 +41,7 @@ mod x86;
 use element::{Element, Scalar};
 pub use isa::Isa;
 pub use scratch::{OutOfMemory, Scratch, Shared};
-pub use squares::{Squares, side, stream_turned};
+pub use transpose_tile::{TileMatrix, stream_transposed, tile_side};
 
 use flambeau_parallel::parallel_for;
 
@@ -51,7 +52,7 @@ pub trait GemmElement: Element<Acc = Self::Scalar> {
     /// The type of `alpha` and `beta`: f32 for half precision, i32 for integers of at most 32 bits, else the type.
     type Scalar: Scalar;
 
-    /// The product whose C is oriented. Not generic, so that it is compiled here and not in every crate that asks.
+    /// The product, after [`Gemm::oriented`]. Not generic, so that it is compiled in this crate and not in every crate that uses it.
     ///
     /// # Safety
     /// - As [`gemm`].
@@ -59,9 +60,9 @@ pub trait GemmElement: Element<Acc = Self::Scalar> {
     unsafe fn multiply(isa: Isa, g: &Gemm<Self>);
 
     /// # Safety
-    /// - As [`turn`].
+    /// - As [`transpose_pack`].
     #[doc(hidden)]
-    unsafe fn turn(isa: Isa, lines: &Lines<Self>, to: *mut Self::Scalar, pitch: usize);
+    unsafe fn transpose_pack(isa: Isa, rows: &StridedRows<Self>, to: *mut Self::Scalar, pitch: usize);
 }
 
 /// A product `C = alpha * A B + beta * C`, with A of `m x k`, B of `k x n` and C of `m x n`.
@@ -93,7 +94,7 @@ pub struct Gemm<T: GemmElement> {
     pub alpha: T::Scalar,
     /// Scales the addend.
     pub beta: T::Scalar,
-    /// What is added to the product, if it is not what C held before.
+    /// A matrix that is added to the product instead of the old C.
     pub addend: Option<Addend<T>>,
 }
 
@@ -128,7 +129,7 @@ impl<T: GemmElement> Gemm<T> {
         }
     }
 
-    /// The product of the transposes, `C' = B' A'`: the same numbers in the same places.
+    /// The product of the transposes, `C' = B' A'`, which computes the same elements of C.
     fn transposed(self) -> Self {
         let swap = |[row, column]: [isize; 2]| [column, row];
         Self {
@@ -144,7 +145,7 @@ impl<T: GemmElement> Gemm<T> {
         }
     }
 
-    /// With strides that matter chosen so that C has adjacent columns, if it can have them.
+    /// The same product, transposed if that makes the columns of C adjacent. Strides of dimensions of one element become 1.
     fn oriented(mut self) -> Self {
         let adjacent = |len: usize, stride: &mut isize| {
             if len == 1 {
@@ -152,7 +153,7 @@ impl<T: GemmElement> Gemm<T> {
             }
         };
         if self.n == 1 || (self.c_strides[1] != 1 && (self.c_strides[0] == 1 || self.m == 1)) {
-            // A single column is a single row of the transposed product: its elements fill a register.
+            // A single column is a single row of the transposed product, whose elements fill registers.
             self = self.transposed();
         }
         adjacent(self.n, &mut self.c_strides[1]);
@@ -162,13 +163,13 @@ impl<T: GemmElement> Gemm<T> {
     }
 }
 
-/// Computes one product, on several threads if it is large. Unwinds with [`OutOfMemory`] if there is no room for what is packed.
+/// Computes one product, on several threads if it is large. Unwinds with [`OutOfMemory`] if buffers for packing cannot be allocated.
 ///
 /// # Safety
 /// - The CPU has `isa`: [`Isa::is_available`].
-/// - Every element of A and B that the shapes and strides lead to is readable, and every one of C writable, and
-///   readable unless `beta` is 0 or an addend is given, which then is.
-/// - No two elements of C are one, and C overlaps neither A nor B nor the addend.
+/// - Every element of A and B that the shapes and strides address is readable, and every one of C is writable. C is readable unless
+///   `beta` is 0 or an addend is given; an addend is readable.
+/// - No two elements of C share memory, and C overlaps neither A nor B nor the addend.
 /// - No other thread writes A or B, or uses C, during the call.
 ///
 /// # Example
@@ -189,39 +190,44 @@ pub unsafe fn gemm<T: GemmElement>(isa: Isa, g: &Gemm<T>) {
     unsafe { T::multiply(isa, &g.oriented()) }
 }
 
-/// Lines of elements, to be [turned](turn).
+/// The rows of a matrix, with strides in elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<T> {
-    /// The first element of the first line.
+pub struct StridedRows<T> {
+    /// The first element of the first row.
     pub from: *const T,
-    /// How many lines.
-    pub lines: usize,
-    /// The distance between lines.
-    pub line: isize,
-    /// Elements of a line.
+    /// The number of rows.
+    pub rows: usize,
+    /// The stride between rows.
+    pub row_stride: isize,
+    /// Elements of a row.
     pub len: usize,
-    /// The distance between elements of a line.
-    pub step: isize,
+    /// The stride between elements of a row.
+    pub stride: isize,
 }
 
-/// Writes lines as columns, in the type they are summed in: element `i` of line `j` to `to[i * pitch + j]`, and zeros behind the
-/// last line.
+/// Writes rows as columns, converted to the type they are summed in: element `i` of row `j` to `to[i * pitch + j]`, and zeros after the
+/// last row.
 ///
 /// # Safety
 /// - The CPU has `isa`: [`Isa::is_available`].
-/// - All elements are readable, and `to` takes `len` rows of `pitch`, which is at least the number of lines.
-pub unsafe fn turn<T: GemmElement>(isa: Isa, lines: &Lines<T>, to: *mut T::Scalar, pitch: usize) {
+/// - All elements are readable, and `len * pitch` elements are writable at `to`; `pitch` is at least the number of rows.
+pub unsafe fn transpose_pack<T: GemmElement>(
+    isa: Isa,
+    rows: &StridedRows<T>,
+    to: *mut T::Scalar,
+    pitch: usize,
+) {
     // SAFETY: the caller's conditions.
-    unsafe { T::turn(isa, lines, to, pitch) }
+    unsafe { T::transpose_pack(isa, rows, to, pitch) }
 }
 
 /// Multiply-adds below which a product of a batch is not worth a thread of its own.
 const WORTH_A_THREAD: usize = 1 << 19;
 
-/// Computes `item(0)` to `item(count - 1)`, small ones several to a thread, large ones one after another.
+/// Computes `item(0)` to `item(count - 1)`: small products several to a thread, large ones one after another, each on all threads.
 ///
-/// A strided batch, a list, and a batch broadcast over one operand are all closures that move the pointers. All
-/// products should have the size of the first: it decides who runs what.
+/// A strided batch, a list of matrices, and a batch that is broadcast over one operand differ only in the pointers that `item` returns.
+/// All products should have the size of the first, from which it is decided how they are shared among threads.
 ///
 /// # Safety
 /// - For each product as [`gemm`]; and no two share an element of C.

@@ -1,19 +1,19 @@
-//! Copies a panel of an operand so that the micro-kernel reads it from the first unit to the last.
+//! Packs a panel of an operand, so that the microkernel reads it from the first unit to the last.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{
-    Lines,
+    StridedRows,
     element::Pack,
     lanes::{Body, Lanes, WIDEST},
-    tile::LINE,
+    tile::CACHE_LINE,
 };
 
-/// Groups of k that are copied of each panel in turn where lanes are adjacent, and how far ahead more are asked for.
+/// Groups of k that are copied of one panel before the next panel's, where lanes are adjacent; also the prefetch distance, in groups.
 const GROUPS: usize = 4;
 
 /// A panel: `width` rows of A or columns of B (`lane` is the stride between them), over `k` elements of stride
-/// `along`. It becomes `groups` of `padded` units; those past `width`, those past `k`, and the second half of an odd last pair, are
-/// zero.
+/// `along`. It is written as `groups` of `padded` units; units past `width`, units past `k`, and the second half of an odd last pair
+/// are zero.
 pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) from: *const T,
     pub(super) lane: isize,
@@ -25,12 +25,13 @@ pub(super) struct PackPanel<T, L: Lanes> {
     pub(super) groups: usize,
 }
 
-/// Panels of the same `k` elements that lie side by side. Where lanes are adjacent, a few groups of each are copied in turn: the
-/// processor then sees rows go on, and finds the line that two panels share.
+/// Panels of the same `k` elements that lie side by side. Where lanes are adjacent, a few groups of one panel are copied, then those of
+/// the next: rows are then read sequentially, as the hardware prefetcher expects, and a cache line that two panels share is still in
+/// L1.
 pub(super) struct PackPanels<'a, T, L: Lanes>(pub(super) &'a [PackPanel<T, L>]);
 
 /// # Safety
-/// - Of each panel what [`PackPanel`]'s `run` asks.
+/// - For each panel the conditions of [`PackPanel`]'s `run`.
 impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanels<'_, T, L> {
     #[inline(always)]
     unsafe fn run(self) {
@@ -49,17 +50,17 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanels<'_, T, L> {
     }
 }
 
-/// Panels of A: like those of B, or row after row where tiles multiply several units of k at once.
+/// Panels of A: packed like those of B, or row after row where tiles multiply several units of k at once.
 pub(super) struct PackRows<'a, T, L: Lanes>(pub(super) &'a [PackPanel<T, L>]);
 
 /// # Safety
-/// - Of each panel what [`PackPanel`]'s `run` asks, with as many lanes as there are rows.
+/// - For each panel the conditions of [`PackPanel`]'s `run`, with as many lanes as there are rows.
 impl<T: Pack<L::Unit>, L: Lanes> Body for PackRows<'_, T, L> {
     #[inline(always)]
     unsafe fn run(self) {
         // SAFETY: the condition above.
         unsafe {
-            if L::TURN == 1 {
+            if L::K_UNITS == 1 {
                 return PackPanels(self.0).run();
             }
             for panel in self.0 {
@@ -79,12 +80,16 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
     }
 }
 
-/// [`super::turn`] with these lanes: lines are packed like columns of B.
+/// [`super::transpose_pack`] with these lanes: rows are packed like columns of B.
 ///
 /// # Safety
-/// - As [`super::turn`], and the CPU has the instruction set of `L`.
-pub(super) unsafe fn turn<T: Pack<L::Unit>, L: Lanes>(lines: &Lines<T>, to: *mut L::Unit, pitch: usize) {
-    let Lines { from, lines: width, line: lane, len: k, step: along } = *lines;
+/// - As [`super::transpose_pack`], and the CPU has the instruction set of `L`.
+pub(super) unsafe fn transpose_pack<T: Pack<L::Unit>, L: Lanes>(
+    rows: &StridedRows<T>,
+    to: *mut L::Unit,
+    pitch: usize,
+) {
+    let StridedRows { from, rows: width, row_stride: lane, len: k, stride: along } = *rows;
     let groups = k.div_ceil(T::DEPTH);
     // SAFETY: by this function's condition.
     unsafe { L::enter(PackPanel::<T, L> { from, lane, along, width, k, to, padded: pitch, groups }) }
@@ -99,8 +104,8 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
         // SAFETY: the conditions above.
         unsafe {
             match (self.lane, self.width) {
-                // The common widths as constants: each run of lanes is then a few registers. Conversions become vector
-                // code only in a loop that is not unrolled first.
+                // The common widths are passed as constants: each run of lanes is then a few registers. Conversions are left to
+                // `lanes`, because the compiler vectorises them only in a loop that is not unrolled first.
                 (1, 64) if T::RAW && self.padded == 64 => self.runs::<64>(),
                 (1, 32) if T::RAW && self.padded == 32 => self.runs::<32>(),
                 (1, 16) if T::RAW && self.padded == 16 => self.runs::<16>(),
@@ -115,7 +120,7 @@ impl<T: Pack<L::Unit>, L: Lanes> Body for PackPanel<T, L> {
 }
 
 impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
-    /// The first elements of a group, and the second ones where it is of pairs and whole.
+    /// The first elements of a group, and the second ones if it consists of pairs and is complete.
     #[inline(always)]
     unsafe fn group(&self, group: usize) -> (*const T, Option<*const T>) {
         // SAFETY: the group exists.
@@ -169,7 +174,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             let (one, other) = self.group(group);
             for lane in 0..count {
                 let second = other.map_or(
-                    T::NOTHING,
+                    T::PAD,
                     #[inline(always)]
                     |second| second.add(first + lane).read(),
                 );
@@ -185,17 +190,17 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
             // SAFETY: `W` elements of each run, `W` units of the panel; only a unit of bytes is written unaligned.
             unsafe {
                 let (first, second) = self.group(group);
-                // Rows lie too far apart for the processor to see the next ones coming.
-                for ahead in 0..T::DEPTH {
-                    let row = (GROUPS * T::DEPTH + ahead) as isize * self.along;
-                    for lane in (0..W - 1).step_by(const { LINE / size_of::<T>() }) {
+                // Rows are too far apart for the hardware prefetcher.
+                for element in 0..T::DEPTH {
+                    let row = (GROUPS * T::DEPTH + element) as isize * self.along;
+                    for lane in (0..W - 1).step_by(const { CACHE_LINE / size_of::<T>() }) {
                         L::prefetch(first.wrapping_offset(row).wrapping_add(lane).cast());
                     }
                     L::prefetch(first.wrapping_offset(row).wrapping_add(W - 1).cast());
                 }
                 let first = first.cast::<[T; W]>().read();
                 let second = second.map_or(
-                    [T::NOTHING; W],
+                    [T::PAD; W],
                     #[inline(always)]
                     |second| second.cast::<[T; W]>().read(),
                 );
@@ -223,7 +228,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         }
     }
 
-    /// Lanes lie apart: square blocks of them are turned in registers.
+    /// Lanes that are not adjacent: square blocks of them are transposed in registers.
     #[inline(always)]
     unsafe fn transpose(&self) {
         let groups = self.k.div_ceil(T::DEPTH);
@@ -254,7 +259,7 @@ impl<T: Pack<L::Unit>, L: Lanes> PackPanel<T, L> {
         unsafe {
             let from = self.from.offset(lane as isize * self.lane + (first * T::DEPTH) as isize * self.along);
             let left = self.k - first * T::DEPTH;
-            // A short run of each lane is no stream that a prefetcher would see.
+            // A short run of each lane is too short for the hardware prefetcher.
             L::prefetch(from.wrapping_offset(2 * (L::N * T::DEPTH) as isize * self.along).cast());
             match (self.along == 1, row.len() == L::N && left >= L::N * T::DEPTH) {
                 (true, true) if T::RAW => {
@@ -279,7 +284,7 @@ unsafe fn gather<T: Pack<U>, U>(from: *const T, along: isize, left: usize, row: 
         unsafe {
             let first = from.offset(p as isize * along);
             let whole = T::DEPTH == 2 && p + 1 < left;
-            *unit = T::unit(first.read(), if whole { first.offset(along).read() } else { T::NOTHING });
+            *unit = T::unit(first.read(), if whole { first.offset(along).read() } else { T::PAD });
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What is decided about a product before it is computed: which operands are packed, how k is cut into slabs, and C into blocks.
+//! The plan of a product: which operands are packed, how k is cut into slabs, and how C is cut into blocks.
 //!
-//! Only the blocks heed threads: no element of C is in two of them, so they change no sum.
+//! Only the blocks depend on the number of threads: no element of C is in two of them, so they change no sum.
 
 use super::{
     Gemm, GemmElement,
@@ -9,39 +9,40 @@ use super::{
 };
 use flambeau_parallel::{in_parallel_region, num_threads};
 
-/// How lanes want products cut.
+/// How products are cut for some lanes.
 pub(super) struct Cut {
     /// Units of k in one slab at most.
     pub(super) depth: usize,
     /// Columns in one block.
     pub(super) columns: usize,
-    /// Whether a tile's rows of A meet all strips of a block before those below do.
+    /// Whether the loop over tiles is outside the loop over strips: a tile's rows of A are multiplied by all strips of a block before
+    /// the rows below are.
     pub(super) by_rows: bool,
 }
 
 impl Cut {
-    /// For sums in vectors. A strip of B (64 KiB or twice that) streams from the second-level cache, which costs less than
-    /// to read and write C twice as often.
+    /// For sums in vectors. A strip of B (64 KiB or twice that) is read from L2, which costs less than to read and write C twice as
+    /// often.
     pub(super) const VECTORS: Self = Self { depth: 512, columns: 2048, by_rows: false };
-    /// For sums in AMX's registers, which take operands six times as fast as memory gives them: B's block stays in the second-level
-    /// cache, and C is written once.
+    /// For sums in AMX's registers, which consume operands six times as fast as memory delivers them: B's block stays in L2, and C is
+    /// written once.
     pub(super) const TILES: Self = Self { depth: 2048, columns: 256, by_rows: true };
 }
 
-/// Rows in one block, if A is packed: a panel of A and a strip of B then stay in the second-level cache.
+/// Rows in one block, if A is packed: a panel of A and a strip of B then stay in L2.
 const ROWS: usize = 120;
-/// Bytes of B that stay in the first-level cache beside a tile's rows of A and C.
-const NEAR: usize = 32 << 10;
-/// Rows of A that one block may have where it packs B by itself; twice as many where threads share the product.
-const FEW_ROWS: usize = 256;
-/// Strips of B from which on threads may take them in turn.
+/// Bytes of B that stay in L1 beside a tile's rows of A and C.
+const L1_BYTES: usize = 32 << 10;
+/// Rows of A that one block may have if it packs B by itself; twice as many if threads share the product.
+const MAX_ROWS_OF_BLOCK: usize = 256;
+/// With fewer strips of B, threads do not share the product by strips.
 const STRIPS_TO_SHARE: usize = 4;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 /// Multiply-adds worth a thread.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
-/// Elements of k in a slab: as few slabs as may be, all nearly equal, since C is read and written for each.
+/// Elements of k in a slab: as few slabs as possible, all nearly equal, since C is read and written for each.
 fn depth_of<T: Pack<L::Unit>, L: Lanes>(k: usize) -> usize {
     let most = L::CUT.depth * T::DEPTH;
     let k = k.max(1);
@@ -60,18 +61,18 @@ pub(super) enum Packed {
     Last,
     /// All of them, before the tiles: several blocks read each.
     Before,
-    /// Each by the only block that reads it, just before: what a thread has packed, it finds in its own cache.
-    InTurn,
+    /// Each by the only block that reads it, just before: a thread then finds what it has packed in its own cache.
+    PerBlock,
 }
 
 /// Whether A is packed, by each block for itself, and when.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum PackedRows {
-    /// It is read where it lies.
+    /// It is read unpacked.
     Never,
-    /// Before the tiles: its units are made of its elements, or lie apart in both ways.
+    /// Before the tiles: its elements are converted to units, or neither its rows nor its columns are adjacent.
     Before,
-    /// By the tiles of the first strip as they read it: copies, and the wait for memory, go beside the multiplications.
+    /// By the tiles of the first strip while they read it: copies and loads from memory overlap with the multiplications.
     Meanwhile,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct Plan {
     /// Columns in one strip, and rows in one tile.
     pub(super) strip: usize,
     pub(super) rows: usize,
-    /// Blocks of C: tiles from top to bottom, and strips across.
+    /// The size of a block of C: tiles from top to bottom, and strips across.
     pub(super) tiles: usize,
     pub(super) strips: usize,
 }
@@ -101,55 +102,55 @@ impl Plan {
         let shared = num_threads() > 1 && !in_parallel_region();
         let Strip { vectors, rows } = L::strip(g.n);
         let strip = vectors * L::N;
-        // What is packed before the tiles takes a wait for the other threads, and half of it comes from their caches. But where
-        // each strip has one block, a few strips leave threads without.
-        let few_rows = match shared {
+        // Packing all of B before the tiles needs a barrier between threads, and with two threads half of B is then read from the other
+        // one's cache. But if each block packs its own strips, a product of few strips has too few blocks for all threads.
+        let max_rows = match shared {
             true if g.n.div_ceil(strip) < STRIPS_TO_SHARE => 0,
-            true => 2 * FEW_ROWS,
-            false => FEW_ROWS,
+            true => 2 * MAX_ROWS_OF_BLOCK,
+            false => MAX_ROWS_OF_BLOCK,
         };
         let b = match packs_b::<T, L::Unit>(g) {
             false => Packed::Last,
-            true if a == PackedRows::Never && g.m <= few_rows && !is_near::<L>(g.k, g.n) => Packed::InTurn,
+            true if a == PackedRows::Never && g.m <= max_rows && !fits_l1::<L>(g.k, g.n) => Packed::PerBlock,
             true => Packed::Before,
         };
         // A is packed anew for each block of columns.
         let columns = if a == PackedRows::Never { L::CUT.columns } else { L::CUT.columns.max(512) };
         let (all_tiles, all_strips) = (g.m.div_ceil(rows), g.n.min(columns).div_ceil(strip));
         let large = shared && g.m * g.n * g.k.min(L::CUT.depth) >= 2 * WORTH_A_THREAD;
-        // Several blocks, so that a slow thread can leave some to the others.
-        let few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
+        // Several blocks for each thread, so that other threads can compute some of a slow thread's.
+        let too_few = |tiles, strips| large && all_tiles.div_ceil(tiles) * all_strips.div_ceil(strips) < 8;
         let depth = depth_of::<T, L>(g.k);
-        let (mut tiles, mut strips, least) = match b {
-            Packed::InTurn => (all_tiles, all_strips, 1),
+        let (mut tiles, mut strips, min_strips) = match b {
+            Packed::PerBlock => (all_tiles, all_strips, 1),
             _ => ((ROWS / rows).min(all_tiles), all_strips, 2),
         };
         // Rows first, so that A is packed once.
-        while few(tiles, strips) && tiles > 2 && b != Packed::InTurn {
+        while too_few(tiles, strips) && tiles > 2 && b != Packed::PerBlock {
             tiles = tiles.div_ceil(2);
         }
-        while few(tiles, strips) && strips > least {
+        while too_few(tiles, strips) && strips > min_strips {
             strips = strips.div_ceil(2);
         }
         Self { a, b, depth, columns, strip, rows, tiles, strips }
     }
 }
 
-/// Whether so many groups of columns of B stay in the first-level cache.
-pub(super) fn is_near<L: Lanes>(groups: usize, columns: usize) -> bool {
-    groups * columns * size_of::<L::Unit>() <= NEAR
+/// Whether so many groups of so many columns of B stay in L1.
+pub(super) fn fits_l1<L: Lanes>(groups: usize, columns: usize) -> bool {
+    groups * columns * size_of::<L::Unit>() <= L1_BYTES
 }
 
-/// Whether rows of A may be read as units where they lie: whole ones, as many as tiles take at once, and each row a number of them
-/// from the next.
+/// Whether rows of A may be read as units without packing: each row consists of whole units, a multiple of those that tiles take at
+/// once, and its stride is a whole number of units.
 fn usable_units<T: Pack<L::Unit>, L: Lanes>(k: usize, [row, along]: [isize; 2]) -> bool {
     let depth = T::DEPTH as isize;
-    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH * L::TURN))
+    T::SAME || (T::RAW && along == 1 && row % depth == 0 && k.is_multiple_of(T::DEPTH * L::K_UNITS))
 }
 
-/// Whether A is packed, because it must be or because its units are read often enough to pay for that. Where those of a row lie
-/// apart, a tile reads a line for each, again for each strip; a page apart they also share a few sets of the first-level cache.
-/// Rows a page apart cost less: each is a stream.
+/// Whether A is packed, because it must be or because its units are read often enough to amortise packing. If the units of a row are
+/// not adjacent, a tile reads a cache line for each, again for each strip; if they are a page apart, they also compete for a few sets
+/// of L1. Rows a page apart cost less, because each is read sequentially.
 fn packs_a<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> bool {
     let [row, along] = g.a_strides.map(|stride| stride.unsigned_abs() * size_of::<T>());
     let (columns, bytes) = match along > size_of::<T>() {
@@ -162,9 +163,9 @@ fn packs_a<T: GemmElement + Pack<L::Unit>, L: Lanes>(g: &Gemm<T>) -> bool {
     pays || !usable_units::<T, L>(g.k, g.a_strides)
 }
 
-/// The same of B, whose rows are read a few vectors at a time: a page apart they share a few sets of the caches, and take a page
-/// each. Else it pays later: sooner where B is more than a second-level cache holds, last where its pages are more than the first
-/// table of addresses holds.
+/// The same for B, whose rows are read a few vectors at a time: rows a page apart compete for a few sets of the caches, and each needs
+/// an entry of the TLB. The thresholds in rows of A are lowest for these; otherwise lower if B exceeds L2, and highest if it merely
+/// exceeds the pages of the L1 TLB.
 fn packs_b<T: GemmElement + Pack<U>, U>(g: &Gemm<T>) -> bool {
     let [row, all] = [g.b_strides[0].unsigned_abs(), g.k * g.n].map(|elements| elements * size_of::<T>());
     let kilobytes = all >> 10;

@@ -1,7 +1,7 @@
 //! Lanes in plain Rust: the reference instruction set, and all of them for integers.
 //!
-//! The loops over `N` are of constant length, so the compiler turns them into the vectors of whatever features are on:
-//! its baseline, or those of the shim named by `S`.
+//! The loops over `N` are of constant length, so the compiler vectorises them for whatever features are on: its baseline, or those of
+//! the shim `S`.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! A product from its description to lanes: which path it takes, and where sums are kept until they are rounded.
+//! Chooses the algorithm of a product, and where its sums are stored until they are rounded.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use flambeau_parallel::parallel_for;
 
-/// Elements of C in one piece where sums are kept beside it.
+/// Elements of C whose sums are stored in a buffer at once, where they are not stored in C itself.
 const PIECE: usize = 1 << 21;
 
 /// The product with these lanes. C is oriented: its columns are adjacent if they can be.
@@ -28,7 +28,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
     unsafe {
         if let Some(addend) = g.addend.filter(|d| !is_direct || d.strides[1] != 1) {
             if g.beta != T::Scalar::ZERO {
-                place(g, &addend);
+                copy_addend(g, &addend);
             }
             return multiply::<T, L>(&Gemm { addend: None, ..*g });
         }
@@ -39,16 +39,16 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         } else if is_direct {
             blocks::multiply::<T, L>(g, Target::of(g), false);
         } else {
-            multiply_beside::<T, L>(g);
+            multiply_via_buffer::<T, L>(g);
         }
     }
 }
 
-/// Writes the addend to C, for the ways that add to what is there.
+/// Copies the addend to C, for the algorithms that can only add to the old C.
 ///
 /// # Safety
 /// - As [`super::gemm`].
-unsafe fn place<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
+unsafe fn copy_addend<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
     let (c, from, n) = (Shared(g.c), Shared(addend.first.cast_mut()), g.n);
     let (to_strides, strides) = (g.c_strides, addend.strides);
     parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
@@ -63,17 +63,19 @@ unsafe fn place<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
     });
 }
 
-/// Sums beside C, whose elements are rounded from them, a piece of C at a time.
+/// Computes sums in a buffer, from which the elements of C are rounded, for a number of rows of C at a time.
 ///
 /// # Safety
 /// - As [`super::gemm`].
-unsafe fn multiply_beside<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
-    // With one slab of k, no sum outlives its tile.
-    let (rows, kept) = match is_one_slab::<T, L>(g.k) {
+unsafe fn multiply_via_buffer<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T as Element>::Acc>>(
+    g: &Gemm<T>,
+) {
+    // With one slab of k, no sum outlives its tile, and no buffer is needed.
+    let (rows, columns) = match is_one_slab::<T, L>(g.k) {
         true => (g.m, 0),
         false => ((PIECE / g.n).clamp(1, g.m), g.n),
     };
-    let mut sums = Scratch::new::<L::Acc>(rows * kept);
+    let mut sums = Scratch::new::<L::Acc>(rows * columns);
     let at = sums.as_mut_ptr::<L::Acc>();
     for start in (0..g.m).step_by(rows) {
         let m = rows.min(g.m - start);

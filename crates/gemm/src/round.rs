@@ -22,7 +22,7 @@ impl<T: GemmElement> Body for Round<T> {
     #[inline(always)]
     unsafe fn run(self) {
         for row in 0..self.rows {
-            // SAFETY: the condition above. Usual strides and widths are constants, so that the loop becomes vector code.
+            // SAFETY: the condition above. Common strides and widths are constants, so that the compiler vectorises the loop.
             unsafe {
                 match (self.strides[1], self.columns, self.beta == T::Scalar::ZERO) {
                     (1, 32, true) => self.row::<false>(row, 32, 1),

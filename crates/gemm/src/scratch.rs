@@ -1,8 +1,8 @@
-//! Packing buffers that a thread keeps between products, lists of a kernel, and pointers that threads share.
+//! Packing buffers that a thread retains between products, vectors that a kernel allocates, and pointers that threads share.
 //!
-//! Kernels ask for such memory deep inside of loops and on several threads. One that gets none unwinds with [`OutOfMemory`], which
-//! ends the parallel-for it is in and comes out on the thread that called; whoever holds the guards makes an error of it. What was
-//! there is dropped on the way, and nothing is paid while there is memory.
+//! Kernels allocate such memory deep inside of loops and on several threads. If an allocation fails, the kernel unwinds with
+//! [`OutOfMemory`]: that ends the parallel-for it is in and resumes on the calling thread, where the owner of the guards catches it and
+//! returns an error. Unwinding drops what was allocated before. While allocations succeed, this costs nothing.
 #![expect(unsafe_code, reason = "a pointer is made to cross threads")]
 
 use std::{cell::RefCell, mem::MaybeUninit, panic};
@@ -10,33 +10,33 @@ use std::{cell::RefCell, mem::MaybeUninit, panic};
 /// Cache lines, so that every buffer begins on one.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-struct Line(#[expect(dead_code, reason = "reached through pointers")] [MaybeUninit<u8>; 64]);
+struct CacheLine(#[expect(dead_code, reason = "reached through pointers")] [MaybeUninit<u8>; 64]);
 
-/// What a thread keeps at most, in bytes a buffer: larger ones go back to the allocator.
-const KEPT: usize = 64 << 20;
+/// The largest buffer that a thread retains, in bytes: larger ones go back to the allocator.
+const MAX_RETAINED_BYTES: usize = 64 << 20;
 
 thread_local! {
-    static FREE: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<Vec<CacheLine>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer taken from this thread's store, put back on drop. A product may hold several.
-pub struct Scratch(Vec<Line>);
+/// A buffer from this thread's free list, returned to it on drop. A product may hold several.
+pub struct Scratch(Vec<CacheLine>);
 
 impl Scratch {
-    /// Room for `len` units of type `U`, with any content. Unwinds with [`OutOfMemory`] if there is none.
+    /// A buffer for `len` units of type `U`, with any content. Unwinds with [`OutOfMemory`] if it cannot be allocated.
     pub fn new<U>(len: usize) -> Self {
-        let lines = (len * size_of::<U>()).div_ceil(64);
-        let kept = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
-        let mut buffer = kept.unwrap_or_default();
+        let cache_lines = (len * size_of::<U>()).div_ceil(64);
+        let retained = FREE.try_with(|free| free.borrow_mut().pop()).ok().flatten();
+        let mut buffer = retained.unwrap_or_default();
         buffer.clear();
-        if buffer.try_reserve(lines).is_err() {
+        if buffer.try_reserve(cache_lines).is_err() {
             drop(buffer);
-            return Self(after_giving_up(lines));
+            return Self(with_capacity_after_freeing(cache_lines));
         }
         Self(buffer)
     }
 
-    /// Its beginning, aligned to 64 bytes.
+    /// Its first byte, aligned to 64 bytes.
     pub fn as_mut_ptr<U>(&mut self) -> *mut U {
         self.0.as_mut_ptr().cast()
     }
@@ -45,35 +45,35 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.0);
-        if buffer.capacity() * 64 <= KEPT {
-            // At thread exit the store may be gone, and the buffer is freed.
+        if buffer.capacity() * 64 <= MAX_RETAINED_BYTES {
+            // At thread exit the free list may have been dropped: then the buffer is freed.
             let _ = FREE.try_with(|free| free.borrow_mut().push(buffer)).is_ok();
         }
     }
 }
 
-/// A buffer for which there may be room without those that this thread keeps.
+/// Frees the buffers that this thread retains, and allocates one again.
 #[cold]
-fn after_giving_up(lines: usize) -> Vec<Line> {
-    let kept = FREE.try_with(RefCell::take);
-    drop(kept);
-    with_capacity(lines)
+fn with_capacity_after_freeing(cache_lines: usize) -> Vec<CacheLine> {
+    let retained = FREE.try_with(RefCell::take);
+    drop(retained);
+    with_capacity(cache_lines)
 }
 
-/// What a kernel unwinds with that gets no memory.
+/// The payload with which a kernel unwinds when an allocation fails.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfMemory {
-    /// How much it asked for.
+    /// The size of the allocation.
     pub bytes: usize,
 }
 
 #[cold]
 fn out_of_memory<T>(count: usize) -> ! {
-    // No panic: nobody is told but those that catch it.
+    // Not `panic!`, so that the panic hook prints nothing.
     panic::resume_unwind(Box::new(OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) }))
 }
 
-/// An empty list with room for `count` values. Unwinds with [`OutOfMemory`] if there is none, as do those below.
+/// An empty vector with capacity for `count` values. Unwinds with [`OutOfMemory`] if allocation fails, as do the functions below.
 pub fn with_capacity<T>(count: usize) -> Vec<T> {
     let mut list = Vec::new();
     reserve(&mut list, count);
@@ -86,7 +86,7 @@ fn reserve<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-/// `count` times `value`.
+/// A vector of `count` times `value`.
 pub fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut list = with_capacity(count);
     list.resize(count, value);
@@ -108,17 +108,17 @@ pub fn collect<T>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     list
 }
 
-/// Puts one more value behind the others.
+/// Appends a value.
 #[inline]
 pub fn push<T>(list: &mut Vec<T>, value: T) {
     if list.len() == list.capacity() {
-        let more = list.len().max(4); // Twice as many, so that the values are moved a few times only.
+        let more = list.len().max(4); // Doubles the capacity, so that values are moved only a few times.
         reserve(list, more);
     }
     list.push(value);
 }
 
-/// A pointer that chunks on several threads use, each its own elements.
+/// A pointer that chunks on several threads use, each for its own elements.
 pub struct Shared<T>(pub *mut T);
 
 impl<T> Clone for Shared<T> {
@@ -135,7 +135,7 @@ impl<T> Shared<T> {
     }
 }
 
-// SAFETY: it only carries an address; each use argues for itself.
+// SAFETY: it only carries an address; each use of it states why it is sound.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}

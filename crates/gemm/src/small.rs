@@ -1,9 +1,9 @@
-//! Products of a few elements: the same tiles, and so the same bits, without what is there for caches and threads.
+//! Products of a few elements: the same tiles, and so the same bits, without the loops for caches and threads.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{
     Gemm, GemmElement,
-    blocks::{Parts, Target},
+    blocks::{EvenParts, Target},
     element::{Element, Pack},
     lanes::Lanes,
     pack::PackPanel,
@@ -13,7 +13,7 @@ use std::{mem::MaybeUninit, ptr};
 
 /// Units in a strip of B that is packed on the stack.
 const UNITS: usize = 1024;
-/// Multiply-adds at most: beyond, the rest is little beside them.
+/// Multiply-adds at most: for larger products the cost of the general loops is negligible.
 const WORK: usize = 1 << 13;
 
 /// Whether this file computes the product: one strip of B, which is small, of elements that are accumulators.
@@ -45,7 +45,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
         }
         let target = Target::<L::Acc>::of(g);
         let tiles = g.m.div_ceil(L::NARROW.rows);
-        let parts = Parts::new(g.m, tiles);
+        let parts = EvenParts::new(g.m, tiles);
         for rows in (0..tiles).map(|tile| parts.part(tile)) {
             let first = rows.start as isize;
             let args = TileArgs {
@@ -66,7 +66,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
                 cols: g.n,
                 alpha: g.alpha,
                 beta: g.beta,
-                ahead: b.cast(),
+                prefetch: b.cast(),
             };
             L::tile(rows.len(), vectors, &args);
         }

@@ -184,10 +184,10 @@ impl Case {
         }
     }
 
-    fn compare<T: Sample>(&self, row: &[(T, T)], old: T, got: T, place: (usize, usize, Isa)) {
+    fn compare<T: Sample>(&self, row: &[(T, T)], old: T, got: T, at: (usize, usize, Isa)) {
         let (alpha, beta) = (T::Scalar::of(self.alpha), T::Scalar::of(self.beta));
         if let Some(expected) = T::exact(row, alpha, beta, old) {
-            assert_eq!(got, expected, "{self:?} at {place:?}");
+            assert_eq!(got, expected, "{self:?} at {at:?}");
             return;
         }
         let (alpha, beta) = (alpha.value(), beta.value());
@@ -196,7 +196,7 @@ impl Case {
         let size = alpha.abs() * products.map(f64::abs).sum::<f64>() + (beta * old.value()).abs();
         let bound = (row.len() + 3) as f64 * T::SUM * size + T::ROUND * expected.abs();
         let error = (got.value() - expected).abs();
-        assert!(error <= bound, "{self:?} at {place:?}: expected {expected}, got {got:?}, error {error:e}");
+        assert!(error <= bound, "{self:?} at {at:?}: expected {expected}, got {got:?}, error {error:e}");
     }
 }
 
@@ -260,7 +260,7 @@ fn integers_match_and_wrap() {
     on_all_sets::<i64>(&cases());
 }
 
-/// Past the sizes of blocks: several blocks of k, of rows and of columns, packed and not.
+/// Larger than blocks: several blocks of k, of rows and of columns, packed and not.
 #[test]
 fn large_products_match() {
     let shapes = [
@@ -270,10 +270,10 @@ fn large_products_match() {
         (1, 3000, 700),
         (3000, 1, 700),
         (5, 40, 1100),
-        // Strips packed in turn: rows of B a page apart, and more of B than a cache holds.
+        // Strips that blocks pack: rows of B a page apart, and a B that exceeds a cache.
         (40, 1100, 70),
         (100, 1000, 530),
-        // Elements of a row of A that lie apart, less and more than a page.
+        // Elements of a row of A that are less and more than a page apart.
         (300, 100, 130),
         (1100, 40, 40),
     ];
@@ -294,10 +294,10 @@ fn large_products_match() {
 /// Every height of a tile, widths around a register's, and k around what an instruction takes, in one slab and in two.
 #[test]
 fn pairs_in_tiles_match() {
-    let turned = [Order::Column, Order::Column, Order::Padded];
+    let transposed = [Order::Column, Order::Column, Order::Padded];
     for m in 1..=66 {
         let (n, k) = (14 + m % 5 + m % 2 * 16, [62, 64, 65, 96][m % 4]);
-        for orders in [ROW, turned, [Order::Row, Order::Column, Order::Spread]] {
+        for orders in [ROW, transposed, [Order::Row, Order::Column, Order::Spread]] {
             on_all_sets::<bf16>(&[Case {
                 m,
                 n,
@@ -309,7 +309,7 @@ fn pairs_in_tiles_match() {
         }
     }
     for k in [4096, 4128, 4131] {
-        for orders in [ROW, turned] {
+        for orders in [ROW, transposed] {
             on_all_sets::<bf16>(&[Case { m: 45, n: 40, k, orders, alpha: 1, beta: 1 }]);
         }
     }
@@ -395,8 +395,7 @@ fn special_values<T: Sample>(special: T, same: impl Fn(f64) -> bool) {
             let case = Case { m, n, k, orders: ROW, alpha: 1, beta: 0 };
             let mut operands = case.operands::<T>();
             let (row, p) = (m - 1, k / 2);
-            let place = row * k + p;
-            operands[0].data[place] = special;
+            operands[0].data[row * k + p] = special;
             case.run(isa, &mut operands);
             for i in 0..m {
                 for j in 0..n {
@@ -419,7 +418,7 @@ fn nan_and_infinity_propagate() {
 }
 
 #[test]
-fn every_f16_is_widened_exactly() {
+fn every_f16_is_upcast_exactly() {
     for bits in 0..=u16::MAX {
         let half = f16::from_bits(bits);
         let (got, expected) = (Element::widen(half), half.to_f32_const());
@@ -451,7 +450,7 @@ fn same_bits<T: Sample>(case: Case) {
     for isa in sets() {
         // The number of threads is one for the whole process.
         static SETTING: Mutex<()> = Mutex::new(());
-        let _turn = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
         set_num_threads(1);
         let mut serial = case.operands::<T>();
         case.run(isa, &mut serial);
@@ -478,7 +477,7 @@ fn the_thread_count_changes_no_bit() {
     }
 }
 
-/// A row of a product does not depend on how many there are: few are computed apart from many.
+/// A row of a product does not depend on how many there are: products of few rows take another path than those of many.
 fn rows_do_not_depend_on_their_number<T: Sample>() {
     for isa in sets() {
         for (n, k) in [(16, 8), (8, 4), (16, 1), (3, 7), (17, 30), (32, 32), (5, 64)] {

@@ -1,4 +1,4 @@
-//! The micro-kernel: a tile of C held in registers while k runs, written once for all lanes.
+//! The microkernel: a tile of C held in registers while the loop over k runs, written once for all lanes.
 #![expect(unsafe_code, reason = "raw operands; vector registers")]
 
 use std::ptr;
@@ -14,16 +14,16 @@ pub(super) struct RowsOfA<U> {
     /// How far rows are apart, and units of a row.
     pub(super) row: isize,
     pub(super) depth: isize,
-    /// Where they are packed meanwhile, for the tiles beside this one, or null.
+    /// The panel into which this tile packs them while it reads them, for other tiles of these rows, or null.
     pub(super) panel: *mut U,
-    /// How much further the panel of the tile below is, if that is of as many rows and they are packed here too, or 0.
+    /// Units from `panel` to the panel of the tile below, if this tile packs that tile's rows too, which must be as many; else 0.
     pub(super) below: usize,
 }
 
 impl<U> RowsOfA<U> {
     /// A panel that has been packed, of `depth` units.
     pub(super) fn packed<L: Lanes<Unit = U>>(panel: *const U, rows: usize, depth: usize) -> Self {
-        let (row, depth) = if L::TURN == 1 { (1, rows as isize) } else { (depth as isize, 1) };
+        let (row, depth) = if L::K_UNITS == 1 { (1, rows as isize) } else { (depth as isize, 1) };
         Self { at: panel, row, depth, panel: ptr::null_mut(), below: 0 }
     }
 }
@@ -45,14 +45,14 @@ pub(super) struct TileArgs<L: Lanes> {
     pub(super) cols: usize,
     pub(super) alpha: L::Acc,
     pub(super) beta: L::Acc,
-    /// Memory that will be needed soon, a line or more for each `UNROLLED` units.
-    pub(super) ahead: *const u8,
+    /// Memory to prefetch, a cache line or more for each `UNROLLED` units.
+    pub(super) prefetch: *const u8,
 }
 
 impl<L: Lanes> TileArgs<L> {
-    /// The rows that are read or written when the sums are complete, and how far they are apart.
+    /// The first of the rows that are read or written when the sums are complete, and the stride between them.
     #[inline(always)]
-    fn will_need(&self) -> (*const L::Acc, isize) {
+    fn addend_rows(&self) -> (*const L::Acc, isize) {
         if self.beta == L::Acc::ZERO { (self.c.cast_const(), self.c_row) } else { (self.old, self.old_row) }
     }
 }
@@ -97,55 +97,60 @@ unsafe fn multiply<L: Lanes, const R: usize, const V: usize>(args: &TileArgs<L>)
     let RowsOfA { at, row, depth, panel, below } = args.a;
     // SAFETY: as `Tile`.
     unsafe {
-        // Strides that are mostly constants are passed as such.
+        // The common strides are passed as constants.
         if !panel.is_null() && row == 1 {
-            let packing = Adjacent { panel, below, further: if below == 0 { 0 } else { R } };
+            let packing = PackAdjacent { panel, below, further: if below == 0 { 0 } else { R } };
             return sums::<L, R, V, 1, _, _>(args, Rows::<_, false>::new(at, 1), depth, packing);
         }
         if !panel.is_null() {
-            return sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Apart { panel });
+            return sums::<L, R, V, 1, _, _>(
+                args,
+                Rows::<_, true>::new(at, row),
+                depth,
+                PackStrided { panel },
+            );
         }
         if row == 1 && depth == R as isize {
-            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, false>::new(at, 1), R as isize, Nothing)
+            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, false>::new(at, 1), R as isize, NoPacking)
         } else if depth == 1 {
-            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, true>::new(at, row), 1, Nothing)
+            sums::<L, R, V, UNROLLED, _, _>(args, Rows::<_, true>::new(at, row), 1, NoPacking)
         } else {
-            sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, Nothing)
+            sums::<L, R, V, 1, _, _>(args, Rows::<_, true>::new(at, row), depth, NoPacking)
         }
     }
 }
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
-/// Units of k at once: what counts them would take a place from the multiplications.
+pub(super) const CACHE_LINE: usize = 64;
+/// Units of k in one iteration of the loop: the loop's counter would otherwise take issue slots from the multiplications.
 pub(super) const UNROLLED: usize = 4;
-/// How many units ahead a tile that packs asks for A: they take it as long as memory takes to answer.
-const FAR: isize = 32;
+/// The prefetch distance in A, in units, of a tile that packs: it computes for so many units as long as a load from memory takes.
+const PREFETCH_DISTANCE: isize = 32;
 
-/// One unit of each row of A, whose stride is a constant, or any that lies `APART`.
+/// The addresses of one unit of each row of A. The stride between rows is a constant of the compiler's unless `STRIDED`.
 ///
-/// Rows are addressed as `bases[row / 3] + (row % 3) * stride`: with one base a row the addresses alone would fill the
+/// Rows are addressed as `bases[row / 3] + (row % 3) * stride`: with one base for each row the addresses alone would fill the
 /// integer registers.
 #[derive(Clone, Copy)]
-struct Rows<U, const APART: bool> {
+struct Rows<U, const STRIDED: bool> {
     bases: [*const U; 4],
     stride: isize,
 }
 
-impl<U, const APART: bool> Rows<U, APART> {
+impl<U, const STRIDED: bool> Rows<U, STRIDED> {
     #[inline(always)]
     fn new(first: *const U, stride: isize) -> Self {
         let mut rows = Self { bases: [0, 3, 6, 9].map(|row| first.wrapping_offset(row * stride)), stride };
-        rows.forget();
+        rows.hide_from_optimizer();
         rows
     }
 
-    /// Makes the compiler forget how bases are connected. It would compute each from the one before, twelve additions in a row,
-    /// which take as long as the whole tile; or compute all rows' addresses before the loop, and fetch them from the stack in it.
+    /// Hides from the compiler how bases are related. It would compute each from the one before, twelve dependent additions, which take
+    /// as long as the whole tile; or compute all rows' addresses before the loop, and load them from the stack in it.
     #[inline(always)]
-    fn forget(&mut self) {
-        if APART {
-            self.bases = self.bases.map(unknown);
+    fn hide_from_optimizer(&mut self) {
+        if STRIDED {
+            self.bases = self.bases.map(opaque);
         }
     }
 
@@ -162,9 +167,9 @@ impl<U, const APART: bool> Rows<U, APART> {
     }
 }
 
-/// The same pointer, of which the compiler knows nothing more; unlike `black_box`, it leaves it in its register.
+/// The same pointer, about which the compiler can assume nothing; unlike `black_box`, this leaves it in its register.
 #[inline(always)]
-fn unknown<T>(pointer: *const T) -> *const T {
+fn opaque<T>(pointer: *const T) -> *const T {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written there")]
     let pointer = {
@@ -178,10 +183,10 @@ fn unknown<T>(pointer: *const T) -> *const T {
     pointer
 }
 
-/// Lines that are fetched in one turn of the loop: a tile of one vector reads A at twice the pace, so it fetches as much
+/// Cache lines that are prefetched in one iteration of the loop: a tile of one vector reads A twice as fast, so it prefetches as much
 /// as it reads.
-const fn ahead_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
-    let read = (rows * UNROLLED * size_of::<L::Unit>()).div_ceil(LINE);
+const fn prefetches_at_once<L: Lanes>(rows: usize, vectors: usize) -> usize {
+    let read = (rows * UNROLLED * size_of::<L::Unit>()).div_ceil(CACHE_LINE);
     if vectors == 1 { read } else { 1 }
 }
 
@@ -191,11 +196,11 @@ unsafe fn sums<
     const R: usize,
     const V: usize,
     const AT_ONCE: usize,
-    const APART: bool,
+    const STRIDED: bool,
     P: Packing<L, R>,
 >(
     args: &TileArgs<L>,
-    mut rows: Rows<L::Unit, APART>,
+    mut rows: Rows<L::Unit, STRIDED>,
     a_depth: isize,
     mut packing: P,
 ) -> [[L; V]; R] {
@@ -203,21 +208,21 @@ unsafe fn sums<
     unsafe {
         let mut sums = [[L::zero(); V]; R];
         let mut b = args.b;
-        let mut ahead = args.ahead;
-        let (c, c_row) = args.will_need();
-        for turn in 0..args.depth / AT_ONCE {
-            // A row in each turn: all of them at once would keep A and B waiting.
-            if turn < R {
-                let row = c.wrapping_offset(turn as isize * c_row);
+        let mut prefetch = args.prefetch;
+        let (c, c_row) = args.addend_rows();
+        for step in 0..args.depth / AT_ONCE {
+            // One row of C is prefetched in each iteration: all of them at once would delay the loads of A and B.
+            if step < R {
+                let row = c.wrapping_offset(step as isize * c_row);
                 for v in 0..V {
                     L::prefetch(row.wrapping_add(v * L::N).cast());
                 }
             }
-            for _ in 0..const { ahead_at_once::<L>(R, V) } {
-                L::prefetch_far(ahead);
-                ahead = ahead.wrapping_add(LINE * AT_ONCE / UNROLLED);
+            for _ in 0..const { prefetches_at_once::<L>(R, V) } {
+                L::prefetch_l2(prefetch);
+                prefetch = prefetch.wrapping_add(CACHE_LINE * AT_ONCE / UNROLLED);
             }
-            rows.forget();
+            rows.hide_from_optimizer();
             for _ in 0..AT_ONCE {
                 packing.pack(&rows, a_depth);
                 add::<L, R, V, _>(&mut sums, &rows, b);
@@ -237,37 +242,37 @@ unsafe fn sums<
 /// What a tile does with a unit of each row of A besides multiplying it.
 ///
 /// # Safety
-/// - Of what is packed there are `R` units, and in the panel.
+/// - `R` units are readable in A, and writable in the panel.
 trait Packing<L: Lanes, const R: usize> {
-    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, a_depth: isize);
+    unsafe fn pack<const STRIDED: bool>(&mut self, rows: &Rows<L::Unit, STRIDED>, a_depth: isize);
 }
 
-/// They are packed already, or never.
-struct Nothing;
+/// The rows are packed already, or are not to be packed.
+struct NoPacking;
 
-impl<L: Lanes, const R: usize> Packing<L, R> for Nothing {
+impl<L: Lanes, const R: usize> Packing<L, R> for NoPacking {
     #[inline(always)]
-    unsafe fn pack<const APART: bool>(&mut self, _: &Rows<L::Unit, APART>, _: isize) {}
+    unsafe fn pack<const STRIDED: bool>(&mut self, _: &Rows<L::Unit, STRIDED>, _: isize) {}
 }
 
-/// Units of different rows are adjacent: they are copied, with those of the rows below where these are packed too, since they share
-/// lines; and those some units further on are asked for.
-struct Adjacent<U> {
+/// Packs rows whose units are adjacent, together with those of the rows below where these are packed too, which share cache lines
+/// with them; and prefetches the units that are [`PREFETCH_DISTANCE`] further along k.
+struct PackAdjacent<U> {
     panel: *mut U,
     below: usize,
     further: usize,
 }
 
-impl<L: Lanes, const R: usize> Packing<L, R> for Adjacent<L::Unit> {
+impl<L: Lanes, const R: usize> Packing<L, R> for PackAdjacent<L::Unit> {
     #[inline(always)]
-    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, a_depth: isize) {
+    unsafe fn pack<const STRIDED: bool>(&mut self, rows: &Rows<L::Unit, STRIDED>, a_depth: isize) {
         let Self { panel, below, further } = *self;
         let from = rows.at(0);
-        let far = from.wrapping_offset(FAR * a_depth);
-        // SAFETY: the trait's conditions. Without rows below the same ones are copied twice, which costs less than to ask.
+        let far = from.wrapping_offset(PREFETCH_DISTANCE * a_depth);
+        // SAFETY: the trait's conditions. Without rows below the same ones are copied twice, which costs less than a branch.
         unsafe {
-            L::prefetch_far(far.cast());
-            L::prefetch_far(far.wrapping_add(further + R - 1).cast());
+            L::prefetch_l2(far.cast());
+            L::prefetch_l2(far.wrapping_add(further + R - 1).cast());
             from.copy_to_nonoverlapping(panel, R);
             from.add(further).copy_to_nonoverlapping(panel.add(below), R);
         }
@@ -275,14 +280,14 @@ impl<L: Lanes, const R: usize> Packing<L, R> for Adjacent<L::Unit> {
     }
 }
 
-/// Each row is a stream.
-struct Apart<U> {
+/// Packs rows that lie apart. Each is a sequential stream, which the hardware prefetches.
+struct PackStrided<U> {
     panel: *mut U,
 }
 
-impl<L: Lanes, const R: usize> Packing<L, R> for Apart<L::Unit> {
+impl<L: Lanes, const R: usize> Packing<L, R> for PackStrided<L::Unit> {
     #[inline(always)]
-    unsafe fn pack<const APART: bool>(&mut self, rows: &Rows<L::Unit, APART>, _: isize) {
+    unsafe fn pack<const STRIDED: bool>(&mut self, rows: &Rows<L::Unit, STRIDED>, _: isize) {
         for row in 0..R {
             // SAFETY: the trait's conditions.
             unsafe { self.panel.add(row).write(rows.at(row).read()) }
@@ -293,9 +298,9 @@ impl<L: Lanes, const R: usize> Packing<L, R> for Apart<L::Unit> {
 
 /// Adds the products of one unit of each row and of each column.
 #[inline(always)]
-unsafe fn add<L: Lanes, const R: usize, const V: usize, const APART: bool>(
+unsafe fn add<L: Lanes, const R: usize, const V: usize, const STRIDED: bool>(
     sums: &mut [[L; V]; R],
-    rows: &Rows<L::Unit, APART>,
+    rows: &Rows<L::Unit, STRIDED>,
     b: *const L::Unit,
 ) {
     // SAFETY: as `Tile`.

@@ -1,8 +1,8 @@
-//! A vector times a matrix, `y = alpha * x B + beta * y`: every element of B is read once, so memory sets the pace.
+//! A vector times a matrix, `y = alpha * x B + beta * y`: every element of B is read once, so memory bandwidth bounds the speed.
 //!
-//! Where the columns of B are adjacent, rows are added up eight at a time into a run of sums that stays in the
-//! first-level cache; where its rows are, columns are eight dot products at once. Both read eight long streams, which
-//! is what keeps a core's prefetchers busy. The number of columns in a group changes no sum.
+//! If the columns of B are adjacent, rows are added up eight at a time into a run of sums that stays in L1. If its rows are adjacent,
+//! eight columns are computed at once, each a dot product. Both read eight sequential streams, which use all hardware prefetchers of a
+//! core. The number of columns in a group changes no sum.
 #![expect(unsafe_code, reason = "raw operands; vector registers")]
 
 use super::{
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 
 /// Streams read at once.
 const STREAMS: usize = 8;
-/// Sums held in the first-level cache.
+/// Sums held in L1.
 const RUN: usize = 1024;
 /// Elements of B worth a thread.
 const WORTH_A_THREAD: usize = 1 << 15;
@@ -82,7 +82,7 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Rows<'_, T, L
             for p in whole..self.g.k {
                 self.add::<1>(p, sums);
             }
-            finish(self.g, self.first, std::slice::from_raw_parts(sums, self.count));
+            write_scaled(self.g, self.first, std::slice::from_raw_parts(sums, self.count));
         }
     }
 }
@@ -106,15 +106,15 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Rows<'_, T, L> {
             for j in (0..whole).step_by(L::N) {
                 let mut sum = L::load(sums.add(j));
                 for r in 0..R {
-                    sum = widened::<T, L>(rows[r].add(j)).mul_add(scales[r], sum);
+                    sum = load_upcast::<T, L>(rows[r].add(j)).mul_add(scales[r], sum);
                 }
                 sum.store(sums.add(j));
             }
             if whole < self.count {
                 let mut sum = L::load(sums.add(whole));
                 for r in 0..R {
-                    sum =
-                        widened_first::<T, L>(rows[r].add(whole), self.count - whole).mul_add(scales[r], sum);
+                    sum = load_upcast_first::<T, L>(rows[r].add(whole), self.count - whole)
+                        .mul_add(scales[r], sum);
                 }
                 sum.store(sums.add(whole));
             }
@@ -137,10 +137,10 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Body for Dots<'_, T, L
         // SAFETY: the columns of this part.
         unsafe {
             for first in (self.first..self.first + whole).step_by(STREAMS) {
-                finish(self.g, first, &self.columns::<STREAMS>(first));
+                write_scaled(self.g, first, &self.columns::<STREAMS>(first));
             }
             for column in self.first + whole..self.first + self.count {
-                finish(self.g, column, &self.columns::<1>(column));
+                write_scaled(self.g, column, &self.columns::<1>(column));
             }
         }
     }
@@ -158,14 +158,14 @@ impl<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>> Dots<'_, T, L> {
             for p in (0..whole).step_by(L::N) {
                 let x = L::load(self.x.add(p));
                 for r in 0..R {
-                    sums[r] = widened::<T, L>(columns[r].add(p)).mul_add(x, sums[r]);
+                    sums[r] = load_upcast::<T, L>(columns[r].add(p)).mul_add(x, sums[r]);
                 }
             }
-            let rest = self.g.k - whole;
-            if rest > 0 {
-                let x = L::load_first(self.x.add(whole), rest);
+            let remainder = self.g.k - whole;
+            if remainder > 0 {
+                let x = L::load_first(self.x.add(whole), remainder);
                 for r in 0..R {
-                    sums[r] = widened_first::<T, L>(columns[r].add(whole), rest).mul_add(x, sums[r]);
+                    sums[r] = load_upcast_first::<T, L>(columns[r].add(whole), remainder).mul_add(x, sums[r]);
                 }
             }
             let mut totals = [L::Acc::ZERO; R];
@@ -195,7 +195,7 @@ unsafe fn total<L: Lanes>(sum: L) -> L::Acc {
 
 /// `N` elements as accumulators.
 #[inline(always)]
-unsafe fn widened<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
+unsafe fn load_upcast<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
     // SAFETY: `N` elements are readable, and are accumulators where `DIRECT` says so.
     unsafe {
         if T::DIRECT {
@@ -211,7 +211,7 @@ unsafe fn widened<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T) -> L {
 
 /// `count < N` elements as accumulators, then zeros.
 #[inline(always)]
-unsafe fn widened_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, count: usize) -> L {
+unsafe fn load_upcast_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, count: usize) -> L {
     // SAFETY: `count` elements are readable, and are accumulators where `DIRECT` says so.
     unsafe {
         if T::DIRECT {
@@ -227,7 +227,7 @@ unsafe fn widened_first<T: Element, L: Lanes<Acc = T::Acc>>(from: *const T, coun
 
 /// `y = round(alpha * sums + beta * y)` from column `first` on.
 #[inline(always)]
-unsafe fn finish<T: GemmElement>(g: &Gemm<T>, first: usize, sums: &[T::Scalar]) {
+unsafe fn write_scaled<T: GemmElement>(g: &Gemm<T>, first: usize, sums: &[T::Scalar]) {
     for (j, sum) in sums.iter().enumerate() {
         // SAFETY: column `first + j` of C, read only where `beta` is not 0.
         unsafe {

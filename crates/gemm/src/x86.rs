@@ -9,8 +9,8 @@ use super::{
     lanes::{Block, Body, Lanes, Shuffle, Strip, tiles, transpose},
     plan::Cut,
     portable::Shim,
-    squares::LineOfLanes,
     tile::{Tile, TileArgs},
+    transpose_tile::CacheLineLanes,
 };
 
 /// Inside this shim AVX2, FMA and F16C are on.
@@ -57,7 +57,7 @@ unsafe fn avx512_bf16(body: impl Body) {
     unsafe { body.run() }
 }
 
-/// The methods that are one intrinsic each. `$count` turns a number of lanes into the mask that the masked forms take.
+/// The methods that are one intrinsic each. `$mask` converts a number of lanes to the mask that the masked forms take.
 macro_rules! register {
     ($lanes:ident, $register:ty, $acc:ty, $n:literal, $zero:ident $set:ident $mul:ident $fma:ident,
      $load:ident $store:ident, $mask:ident, $load_first:expr, $store_first:ident) => {
@@ -82,7 +82,7 @@ macro_rules! register {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
         }
         #[inline(always)]
-        unsafe fn prefetch_far(at: *const u8) {
+        unsafe fn prefetch_l2(at: *const u8) {
             // SAFETY: a prefetch of any address is harmless.
             unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
         }
@@ -136,7 +136,7 @@ macro_rules! float {
         #[derive(Clone, Copy)]
         pub(super) struct $lanes($register);
 
-        // SAFETY: each method is the intrinsic of its name, and needs what the trait asks for.
+        // SAFETY: each method is the intrinsic of its name, and needs what the trait requires.
         unsafe impl Lanes for $lanes {
             type Unit = $acc;
             type Operand = $register;
@@ -168,7 +168,7 @@ macro_rules! float {
         // SAFETY: as above.
         unsafe impl Shuffle for $lanes {
             #[inline(always)]
-            unsafe fn put(units: $register, to: *mut $acc, count: usize) {
+            unsafe fn store_units(units: $register, to: *mut $acc, count: usize) {
                 // SAFETY: `count` units are writable.
                 unsafe { if count == Self::N { Self(units).store(to) } else { Self(units).store_first(to, count) } }
             }
@@ -202,30 +202,30 @@ float!(
     _mm256_loadu_pd _mm256_storeu_pd, mask256x4, |mask, from| _mm256_maskload_pd(from, mask), _mm256_maskstore_pd
 );
 
-/// Sixteen f32 sums of products of bf16 pairs, which a tile holds in AMX's registers or in others. The instructions take subnormal
-/// inputs and results as zero, and round to nearest even whatever the mode.
+/// Sixteen f32 sums of products of bf16 pairs, which a tile holds in AMX's registers or in vector registers. The instructions take
+/// subnormal inputs and results as zero, and round to nearest even whatever the rounding mode.
 #[derive(Clone, Copy)]
 pub(super) struct Pairs<const AMX: bool>(__m512);
 
 pub(super) type Bf16x32 = Pairs<false>;
 pub(super) type Amx = Pairs<true>;
 
-// SAFETY: each method is the intrinsic of its name, and needs what the trait asks for.
+// SAFETY: each method is the intrinsic of its name, and needs what the trait requires.
 unsafe impl<const AMX: bool> Lanes for Pairs<AMX> {
     type Unit = Pair;
     type Operand = __m512bh;
-    const TURN: usize = if AMX { amx::SIDE } else { 1 };
+    const K_UNITS: usize = if AMX { amx::SIDE } else { 1 };
     const TILES: &'static [&'static [Tile<Self>]] = tiles!(12);
     const CUT: Cut = if AMX { Cut::TILES } else { Cut::VECTORS };
     const NARROW: Strip = Strip { vectors: 2, rows: if AMX { amx::ROWS } else { Self::TILES[1].len() } };
 
     #[inline(always)]
     unsafe fn tile(rows: usize, vectors: usize, args: &TileArgs<Self>) {
-        // SAFETY: the caller's conditions; these lanes want A and B as AMX does.
+        // SAFETY: the caller's conditions; A and B of these lanes are packed as AMX requires.
         unsafe { if AMX { amx::tile(rows, args) } else { Self::TILES[vectors - 1][rows - 1](args) } }
     }
     #[inline(always)]
-    fn rest() {
+    fn release_registers() {
         if AMX {
             amx::release();
         }
@@ -260,9 +260,9 @@ unsafe impl<const AMX: bool> Lanes for Pairs<AMX> {
 // SAFETY: as above.
 unsafe impl<const AMX: bool> Shuffle for Pairs<AMX> {
     #[inline(always)]
-    unsafe fn put(units: __m512bh, to: *mut Pair, count: usize) {
+    unsafe fn store_units(units: __m512bh, to: *mut Pair, count: usize) {
         // SAFETY: `count` units are writable, each of the size of an f32.
-        unsafe { F32x16::put(as_ps(units), to.cast(), count) }
+        unsafe { F32x16::store_units(as_ps(units), to.cast(), count) }
     }
     #[inline(always)]
     unsafe fn interleave(a: __m512bh, b: __m512bh) -> [__m512bh; 2] {
@@ -277,14 +277,14 @@ fn as_ps(pairs: __m512bh) -> __m512 {
     unsafe { std::mem::transmute(pairs) }
 }
 
-/// The register as a line; `$units` counts its lanes.
-macro_rules! line {
+/// Implements [`CacheLineLanes`]; `$units` numbers the lanes.
+macro_rules! cache_line_lanes {
     ($lanes:ty, $register:ty, $stream:ident, $mix:ident, $index:ty, $set:ident $add:ident $units:expr) => {
-        // SAFETY: each method is the intrinsics, and needs what the trait asks for.
-        unsafe impl LineOfLanes for $lanes {
+        // SAFETY: each method is its intrinsics, and needs what the trait requires.
+        unsafe impl CacheLineLanes for $lanes {
             #[inline(always)]
             unsafe fn stream(units: $register, to: *mut Self::Unit) {
-                // SAFETY: `to` takes a line, and is the beginning of one.
+                // SAFETY: `to` is aligned to a cache line, which is writable.
                 unsafe { $stream(to, units) }
             }
             #[inline(always)]
@@ -300,11 +300,11 @@ macro_rules! line {
     };
 }
 
-line!(
+cache_line_lanes!(
     F32x16, __m512, _mm512_stream_ps, _mm512_permutex2var_ps, i32,
     _mm512_set1_epi32 _mm512_add_epi32 [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
 );
-line!(
+cache_line_lanes!(
     F64x8, __m512d, _mm512_stream_pd, _mm512_permutex2var_pd, i64,
     _mm512_set1_epi64 _mm512_add_epi64 [0, 1, 2, 3, 4, 5, 6, 7]
 );
@@ -319,19 +319,19 @@ fn mask8(count: usize) -> __mmask8 {
     ((1u32 << count) - 1) as __mmask8
 }
 
-/// A window into this begins with as many set words as asked for.
-static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+/// The 8 words from index `8 - count` on are a mask of `count` lanes.
+static MASK_WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[inline(always)]
 unsafe fn mask256x8(count: usize) -> __m256i {
     // SAFETY: `count` is at most 8, so the window lies inside.
-    unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - count).cast()) }
+    unsafe { _mm256_loadu_si256(MASK_WINDOW.as_ptr().add(8 - count).cast()) }
 }
 
 #[inline(always)]
 unsafe fn mask256x4(count: usize) -> __m256i {
     // SAFETY: `count` is at most 4, so the half window lies inside.
-    unsafe { _mm256_cvtepi32_epi64(_mm_loadu_si128(WINDOW.as_ptr().add(8 - count).cast())) }
+    unsafe { _mm256_cvtepi32_epi64(_mm_loadu_si128(MASK_WINDOW.as_ptr().add(8 - count).cast())) }
 }
 
 #[inline(always)]
