@@ -109,22 +109,22 @@ class Text:
     def bigram_loss(self) -> float:
         """The model to beat: which character follows which, counted, plus one; its held-out loss in nats."""
         pairs = flambeau.ones(len(self.alphabet) ** 2, dtype=flambeau.float64)
-        place = lambda text: text[:-1] * len(self.alphabet) + text[1:]  # noqa: E731
-        seen = place(self.train)
+        pair_index = lambda text: text[:-1] * len(self.alphabet) + text[1:]  # noqa: E731
+        seen = pair_index(self.train)
         pairs.index_add_(0, seen, flambeau.ones(len(seen), dtype=flambeau.float64))
         table = pairs.view(len(self.alphabet), -1)
         likelihoods = (table / table.sum(1, keepdim=True)).view(-1)
-        return -likelihoods[place(self.held_out)].log().mean().item()
+        return -likelihoods[pair_index(self.held_out)].log().mean().item()
 
 
 def sequences(text: Tensor, starts: Tensor, context: int) -> tuple[Tensor, Tensor]:
     """Sequences of `context` characters that begin at `starts`, and the same one character on."""
-    places = starts.unsqueeze(1) + flambeau.arange(context)
-    return text[places], text[places + 1]
+    indices = starts.unsqueeze(1) + flambeau.arange(context)
+    return text[indices], text[indices + 1]
 
 
 class Block(nn.Module):
-    """Attention to what came before, then a small network, each beside the way straight through."""
+    """Causal attention, then a small network, each with a residual connection."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class Gpt(nn.Module):
 
 
 class Training:
-    """Everything a checkpoint must bring back."""
+    """Everything that a checkpoint restores."""
 
     def __init__(self, args: argparse.Namespace, text: Text) -> None:
         self.args, self.text = args, text
@@ -194,8 +194,8 @@ class Training:
 
     def train_step(self) -> float:
         self.model.train()
-        places = len(self.text.train) - self.args.context
-        starts = flambeau.randint(places, (self.args.batch,))
+        positions = len(self.text.train) - self.args.context
+        starts = flambeau.randint(positions, (self.args.batch,))
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate()
         loss = self.model.loss(*sequences(self.text.train, starts, self.args.context))
@@ -273,8 +273,8 @@ class Training:
             raise Wrong(f"{self.checkpoint}: cannot go on from it: {error}") from error
         for name in SETTINGS:
             if settings.get(name) != getattr(self.args, name):
-                wanted = f"--{name} {settings.get(name)}, which cannot go on with {getattr(self.args, name)}"
-                raise Wrong(f"{self.checkpoint}: made with {wanted}")
+                option = f"--{name} {settings.get(name)}, which cannot go on with {getattr(self.args, name)}"
+                raise Wrong(f"{self.checkpoint}: made with {option}")
         if notes.get("text") != self.text.fingerprint:
             raise Wrong(f"{self.checkpoint}: made from another text than {self.args.text}")
         prefix = "model."

@@ -1,4 +1,4 @@
-"""Trains a small network on the 1,797 handwritten digits that scikit-learn brings, in seconds."""
+"""Trains a small network on the 1,797 handwritten digits of scikit-learn, in seconds."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ def with_numpy() -> None:
     show("NumPy wrote 100, the tensor reads", tensor[0, 0].item())
     tensor[1, 2] = -1
     show("the tensor wrote -1, NumPy reads", array[1, 2])
-    turned = tensor.t()
-    show("a turned tensor as an array: shape, strides in bytes", (turned.numpy().shape, turned.numpy().strides))
-    show("its memory is the array's", np.shares_memory(turned.numpy(), array))
+    transposed = tensor.t()
+    show("a transposed tensor as an array: shape, strides in bytes", (transposed.numpy().shape, transposed.numpy().strides))
+    show("its memory is the array's", np.shares_memory(transposed.numpy(), array))
     del array
     show("the array's name is gone, the elements are not", tensor.sum().item())
     show("functions of NumPy take tensors", float(np.linalg.norm(flambeau.tensor([3.0, 4.0]))))

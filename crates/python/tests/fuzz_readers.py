@@ -328,7 +328,7 @@ def messages() -> list[bytes]:
 
 
 def mutated_message(draw: random.Random, data: bytes) -> bytes:
-    """The tensor's number, and the changes to make to its message: places with what to put there, or another length."""
+    """The tensor's number, and the changes to make to its message: offsets with new bytes, or another length."""
     changes = []
     for _ in range(draw.choice((0, 1, 1, 1, 2, 4))):
         if draw.random() < 0.1:

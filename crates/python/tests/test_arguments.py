@@ -1,4 +1,4 @@
-"""How arguments are read: by place and by name, numbers for lists, NumPy's names, what is refused and how that is said."""
+"""How arguments are read: by position and by name, numbers for lists, NumPy's names, what is refused and how that is said."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A save is whole or was not: from several threads, beside those who write or resize, with links in the way, and when it is cut off."""
+"""A save is whole or was not: from several threads, beside those who write or resize, with links at the path, and when it is cut off."""
 
 import os
 import pathlib
@@ -27,13 +27,13 @@ def in_threads(*works, seconds=1.5):
     raised, end = [], time.monotonic() + seconds
 
     def repeat(work):
-        turn = 0
+        step = 0
         while time.monotonic() < end and not raised:
             try:
-                work(turn)
+                work(step)
             except BaseException as error:
                 raised.append(error)
-            turn += 1
+            step += 1
 
     threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
     for thread in threads:
@@ -48,9 +48,9 @@ def test_threads_that_save_to_one_path(tmp_path):
 
     def saver(number):
         tensors = {"a": fl.full((SIZE,), float(number)), "b": fl.full((10,), number)}
-        return lambda turn: fl.save(tensors, path)
+        return lambda step: fl.save(tensors, path)
 
-    def reader(turn):
+    def reader(step):
         if path.exists():
             found = fl.load(path)
             assert found["a"].unique().tolist() == found["b"].unique().tolist()
@@ -61,21 +61,21 @@ def test_threads_that_save_to_one_path(tmp_path):
 
 def test_a_save_beside_writers_holds_elements_of_one_moment(tmp_path):
     x, base = fl.zeros(SIZE), fl.zeros(2, SIZE)
-    tensors = {"x": x, "base": base, "row": base[1], "turned": base.t(), "every other": x[::2], "flags": fl.zeros(SIZE, dtype=fl.bool)}
+    tensors = {"x": x, "base": base, "row": base[1], "transposed": base.t(), "every other": x[::2], "flags": fl.zeros(SIZE, dtype=fl.bool)}
 
-    def writer(turn):
-        x.fill_(turn)
-        base.fill_(turn)
-        tensors["flags"].fill_(turn % 2)
+    def writer(step):
+        x.fill_(step)
+        base.fill_(step)
+        tensors["flags"].fill_(step % 2)
 
     saves = []
 
-    def saver(turn):
+    def saver(step):
         fl.save(tensors, tmp_path / "file")
         found = fl.load(tmp_path / "file")
         assert [len(found[name].unique()) for name in tensors] == [1] * len(tensors)
         # Views of one tensor are of one moment too.
-        assert found["base"][0, 0] == found["row"][0] == found["turned"][0, 0] and found["x"][0] == found["every other"][0]
+        assert found["base"][0, 0] == found["row"][0] == found["transposed"][0, 0] and found["x"][0] == found["every other"][0]
         saves.append(found["x"][0].item())
 
     assert in_threads(writer, writer, saver) == []
@@ -119,8 +119,8 @@ def test_no_name_is_known_beforehand(tmp_path):
     guesses = [f"file.{os.getpid()}.tmp", "file.tmp", ".file.tmp", *(f".file.{os.getpid()}-{n}.tmp" for n in range(200))]
     for name in guesses:
         (folder / name).symlink_to(victim)
-    for turn in range(20):
-        fl.save({"x": fl.full((3,), turn)}, folder / "file")
+    for step in range(20):
+        fl.save({"x": fl.full((3,), step)}, folder / "file")
     assert victim.read_text() == "precious"
     assert sorted(os.listdir(folder)) == sorted([*guesses, "file"])
 
@@ -128,12 +128,12 @@ def test_no_name_is_known_beforehand(tmp_path):
 def test_a_link_is_replaced_and_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    for target in (victim, tmp_path / "nowhere"):
+    for target in (victim, tmp_path / "absent"):
         link = tmp_path / f"link to {target.name}"
         link.symlink_to(target)
         fl.save({"x": fl.ones(2)}, link)
         assert not link.is_symlink() and fl.load(link)["x"].tolist() == [1, 1]
-    assert victim.read_text() == "precious" and not (tmp_path / "nowhere").exists()
+    assert victim.read_text() == "precious" and not (tmp_path / "absent").exists()
 
 
 def test_permissions_are_those_of_the_file_of_before(tmp_path):
@@ -142,14 +142,14 @@ def test_permissions_are_those_of_the_file_of_before(tmp_path):
     try:
         for _ in range(40):
             path = tmp_path / "file"
-            wanted, umask = draw.randrange(0o1000), draw.choice((0o000, 0o022, 0o027, 0o077))
+            permissions, umask = draw.randrange(0o1000), draw.choice((0o000, 0o022, 0o027, 0o077))
             os.umask(umask)
             path.unlink(missing_ok=True)
             fl.save({"x": fl.ones(2)}, path)
             assert mode(path) == 0o666 & ~umask
-            path.chmod(wanted)
+            path.chmod(permissions)
             fl.save({"x": fl.zeros(2)}, path)
-            assert mode(path) == wanted
+            assert mode(path) == permissions
     finally:
         os.umask(before)
     assert os.listdir(tmp_path) == ["file"]
@@ -176,13 +176,13 @@ INTERRUPTED = """
 import signal, sys
 import flambeau as fl
 signal.signal(signal.SIGINT, signal.default_int_handler)  # Which who started the tests may have had ignored.
-x, turn, interrupted = fl.zeros(2_000_000), 0, 0
+x, step, interrupted = fl.zeros(2_000_000), 0, 0
 print("ready", flush=True)
 while interrupted < 8:
     try:
         while True:
-            turn += 1
-            fl.save({"x": x.fill_(turn), "y": x}, sys.argv[1])
+            step += 1
+            fl.save({"x": x.fill_(step), "y": x}, sys.argv[1])
     except KeyboardInterrupt:
         interrupted += 1
         print(interrupted, flush=True)
@@ -223,8 +223,8 @@ def test_bools_of_other_bytes_are_saved_as_true(tmp_path):
     x = fl.tensor(values, dtype=fl.uint8).view(fl.bool)
     fl.save({"x": x, "view": x.view(100, 3).t()}, tmp_path / "file")
     found = fl.load(tmp_path / "file")
-    wanted = [value != 0 for value in values]
-    assert found["x"].tolist() == wanted and found["view"].t().flatten().tolist() == wanted
+    expected = [value != 0 for value in values]
+    assert found["x"].tolist() == expected and found["view"].t().flatten().tolist() == expected
 
 
 def test_paths_of_every_kind(tmp_path):

@@ -153,19 +153,19 @@ def test_it_stops_when_it_has_all_unless_told(x):
 
 
 def test_what_is_not_the_same_again_is_an_error(x):
-    turn = []
+    runs = []
 
     def shapes(x):
-        turn.append(1)
-        return (x[: len(turn)]).exp().sum()
+        runs.append(1)
+        return (x[: len(runs)]).exp().sum()
 
     with pytest.raises(CheckpointError, match="different metadata"):
         checkpoint(shapes, x, use_reentrant=False).backward()
-    turn.clear()
+    runs.clear()
 
     def fewer(x):
-        turn.append(1)
-        return x.sin().exp().sum() if len(turn) == 1 else x.sin().sum()
+        runs.append(1)
+        return x.sin().exp().sum() if len(runs) == 1 else x.sin().sum()
 
     with pytest.raises(CheckpointError, match="different number of tensors.*\n.*forward: 2\n.*recomputation: 1"):
         checkpoint(fewer, x, use_reentrant=False).backward()
@@ -182,11 +182,11 @@ def test_exceptions_come_through(x):
 
     with pytest.raises(KeyError, match="mine"):
         checkpoint(failing, x, use_reentrant=False)
-    turn = []
+    runs = []
 
     def later(x):
-        turn.append(1)
-        return x.exp() if len(turn) == 1 else failing(x)
+        runs.append(1)
+        return x.exp() if len(runs) == 1 else failing(x)
 
     with pytest.raises(KeyError, match="mine"):
         checkpoint(later, x, use_reentrant=False).sum().backward()
@@ -195,7 +195,7 @@ def test_exceptions_come_through(x):
     assert found.tolist() == x.exp().tolist()
 
 
-def test_what_cannot_be_asked_for(x):
+def test_options_that_are_not_implemented(x):
     with pytest.raises(NotImplementedError, match="not reentrant"):
         checkpoint(fl.exp, x, use_reentrant=True)
     with pytest.raises(ValueError, match="determinism_check"):

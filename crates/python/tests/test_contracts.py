@@ -15,7 +15,7 @@ DTYPES = {name: getattr(flambeau, name) for name in "float64 float32 float16 int
 
 
 def scalar(rng):
-    """A number, Python's or NumPy's, and the type of element that it asks for."""
+    """A number, Python's or NumPy's, and the type of element that it has."""
     kind = rng.choice([*DTYPES, "float", "int", "truth"])
     if kind in DTYPES:
         return np.dtype(kind).type(rng.randint(0, 1)), DTYPES[kind]
@@ -109,12 +109,12 @@ def test_numbers_that_a_type_does_not_hold_are_no_choice():
 @pytest.mark.parametrize("seed", range(40))
 def test_weights_of_zero_are_never_drawn(seed):
     rng = random.Random(seed)
-    places, rows = rng.randint(1, 6), rng.choice([None, 1, 3])
+    categories, rows = rng.randint(1, 6), rng.choice([None, 1, 3])
     dtype = rng.choice([flambeau.float16, flambeau.float32, flambeau.float64])
-    weights = [[rng.choice([0.0, 0.0, 1.0, 0.25]) for _ in range(places)] for _ in range(rows or 1)]
+    weights = [[rng.choice([0.0, 0.0, 1.0, 0.25]) for _ in range(categories)] for _ in range(rows or 1)]
     possible = min(sum(w > 0 for w in row) for row in weights)
     x = flambeau.tensor(weights if rows else weights[0], dtype=dtype)
-    for count in range(1, places + 1):
+    for count in range(1, categories + 1):
         for replacement in (False, True):
             if possible < (1 if replacement else count):
                 with pytest.raises(RuntimeError, match="invalid multinomial distribution"):

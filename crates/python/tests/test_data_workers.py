@@ -110,7 +110,7 @@ def test_batches_are_those_of_one_process(workers, size, persistent):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_every_way_to_start_a_process(context):
+def test_every_method_to_start_a_process(context):
     loader = DataLoader(Squares(6), batch_size=2, num_workers=2, multiprocessing_context=context)
     assert [batch.tolist() for batch in loader] == [[0.0, 1.0], [4.0, 9.0], [16.0, 25.0]]
 
@@ -152,13 +152,13 @@ def test_iterable_data_sets_are_divided(workers, drop_last):
 @pytest.mark.parametrize("size", [1000, 2_000_000])
 def test_batches_of_any_size_pass(size):
     data = TensorDataset(flambeau.arange(4 * size).reshape(4, size))
-    for place, (batch,) in enumerate(DataLoader(data, num_workers=2)):
+    for number, (batch,) in enumerate(DataLoader(data, num_workers=2)):
         assert batch.shape == (1, size)
-        assert batch[0, 0].item() == place * size and batch[0, -1].item() == (place + 1) * size - 1
+        assert batch[0, 0].item() == number * size and batch[0, -1].item() == (number + 1) * size - 1
 
 
 def test_many_long_tasks_do_not_block():
-    """Tasks that fill a pipe while the worker fills the other way: each waits for the other, if nobody reads."""
+    """Tasks that fill a pipe while the worker fills the opposite one: a deadlock, unless one of both reads meanwhile."""
     indices = [list(range(20_000)) for _ in range(12)]
     loader = DataLoader(Squares(20_000), batch_sampler=indices, num_workers=1, prefetch_factor=12, collate_fn=len)
     assert list(loader) == [20_000] * 12

@@ -17,7 +17,7 @@ NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4)])
-def test_both_ways(name, shape):
+def test_both_directions(name, shape):
     tensor = fl.arange(int(np.prod(shape, dtype=int))).reshape(shape).to(getattr(fl, name))
     array = np.from_dlpack(tensor)
     assert array.dtype == name and array.shape == shape and array.tolist() == tensor.tolist()
@@ -47,7 +47,7 @@ def test_strides_and_offsets():
     assert fl.from_dlpack(np.arange(3)[2:1:-1]).tolist() == [2]
 
 
-def test_read_only_both_ways():
+def test_read_only_in_both_directions():
     array = np.arange(3.0)
     array.flags.writeable = False
     tensor = fl.from_dlpack(array)

@@ -22,8 +22,8 @@ def test_zero_is_greater_than_minus_zero(dtype, n):
     a, b = (fl.tensor([draw.choice([0.0, -0.0]) for _ in range(n)], dtype=dtype) for _ in range(2))
     greater = [max(pair) for pair in zip(signs(a), signs(b))]
     lesser = [min(pair) for pair in zip(signs(a), signs(b))]
-    for name, wanted in [("maximum", greater), ("fmax", greater), ("minimum", lesser), ("fmin", lesser)]:
-        assert signs(getattr(fl, name)(a, b)) == wanted, name
+    for name, expected in [("maximum", greater), ("fmax", greater), ("minimum", lesser), ("fmin", lesser)]:
+        assert signs(getattr(fl, name)(a, b)) == expected, name
     assert signs(a.clamp_min(b)) == greater and signs(a.clamp_max(b)) == lesser
     for bound in (0.0, -0.0):
         assert signs(a.clamp_min(bound)) == [max(s, math.copysign(1, bound)) for s in signs(a)]
@@ -52,9 +52,9 @@ def test_derivatives_of_sinc():
     (first,) = fl.autograd.grad(fl.sinc(x).sum(), x, create_graph=True)
     (second,) = fl.autograd.grad(first.sum(), x)
     for point, one, two in zip(points, first.tolist(), second.tolist()):
-        wanted = sinc_derivatives(point)
-        assert math.isclose(one, wanted[0], rel_tol=1e-13, abs_tol=1e-15), point
-        assert math.isclose(two, wanted[1], rel_tol=1e-12, abs_tol=1e-13), point
+        expected = sinc_derivatives(point)
+        assert math.isclose(one, expected[0], rel_tol=1e-13, abs_tol=1e-15), point
+        assert math.isclose(two, expected[1], rel_tol=1e-12, abs_tol=1e-13), point
     narrow = fl.tensor(points, requires_grad=True)
     fl.sinc(narrow).sum().backward()
     for point, one in zip(points, narrow.grad.tolist()):

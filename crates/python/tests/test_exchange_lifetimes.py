@@ -1,4 +1,4 @@
-"""Elements outlive whoever made them, on every way out of the library and into it; `cargo xtask valgrind` watches.
+"""Elements outlive their first owner, for every export from the library and import into it; `cargo xtask valgrind` watches.
 
 Each block is above 16 KiB, which goes back to the system at once where nothing is kept (`_set_cache_limit(0)`).
 """
@@ -34,7 +34,7 @@ def array():
     return np.arange(COUNT, dtype=np.float64)
 
 
-WAYS_OUT = {
+EXPORTS = {
     "numpy": lambda: tensor().numpy(),
     "part of numpy": lambda: np.concatenate([tensor().numpy()[:1], tensor().view(2, -1).numpy().reshape(-1)[1:]]),
     "array": lambda: np.asarray(tensor()),
@@ -42,7 +42,7 @@ WAYS_OUT = {
     "there and back": lambda: fl.from_numpy(tensor().numpy()).numpy(),
     "storage": lambda: np.frombuffer(tensor().untyped_storage().tobytes()),
 }
-WAYS_IN = {
+IMPORTS = {
     "numpy": lambda: fl.from_numpy(array()),
     "view": lambda: fl.from_numpy(array().reshape(2, -1)[:, :]).view(-1),
     "tensor": lambda: fl.as_tensor(array()),
@@ -56,16 +56,16 @@ WAYS_IN = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS_OUT)
-def test_out(way):
-    got = WAYS_OUT[way]()
+@pytest.mark.parametrize("name", EXPORTS)
+def test_out(name):
+    got = EXPORTS[name]()
     gc.collect()
     assert got.sum() == TOTAL
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
-def test_in(way):
-    got = WAYS_IN[way]()
+@pytest.mark.parametrize("name", IMPORTS)
+def test_in(name):
+    got = IMPORTS[name]()
     gc.collect()
     assert got.sum().item() == TOTAL
     part = got[COUNT - 2 :]
@@ -74,9 +74,9 @@ def test_in(way):
     assert part.tolist() == [COUNT - 2, COUNT - 1]
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
-def test_released_on_another_thread(way):
-    held = [WAYS_IN[way]()]
+@pytest.mark.parametrize("name", IMPORTS)
+def test_released_on_another_thread(name):
+    held = [IMPORTS[name]()]
     thread = threading.Thread(target=held.clear)
     thread.start()
     thread.join()

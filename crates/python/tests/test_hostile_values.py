@@ -143,7 +143,7 @@ def test_sequences_are_as_long_as_they_say():
 @pytest.mark.parametrize("dims", [65, 100, 100_000])
 def test_more_than_sixty_four_dimensions_are_refused(dims):
     x, full = flambeau.ones(2), flambeau.ones([1] * 64)
-    ways = (
+    calls = (
         lambda: flambeau.ones([1] * dims),
         lambda: flambeau.empty([1] * dims, device="meta"),
         lambda: flambeau.ones(1).view([1] * dims),
@@ -160,9 +160,9 @@ def test_more_than_sixty_four_dimensions_are_refused(dims):
         lambda: flambeau.stack([full, full]),
         lambda: flambeau.ones(1).untyped_storage()._tensor(flambeau.float32, [1] * dims, [1] * dims, 0),
     )
-    for way in ways:
+    for call in calls:
         with pytest.raises((RuntimeError, IndexError), match="64 dimensions|dimension"):
-            way()
+            call()
     assert repr(full).startswith("tensor([[[") and full.sum().item() == 1.0 and full.tolist()
 
 

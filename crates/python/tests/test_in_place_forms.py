@@ -56,16 +56,16 @@ def bits(values):
 
 
 def check(functional, in_place, target, arguments, named):
-    wanted = outcome(functional, target, *arguments, **named)
+    expected = outcome(functional, target, *arguments, **named)
     before = bits(target)
     got = outcome(in_place, target, *arguments, **named)
     if isinstance(got, Exception):
         assert bits(target) == before, "a call that failed changed its target"
-        fits = isinstance(wanted, fl.Tensor) and wanted.shape == target.shape
-        assert not fits or wanted.dtype != target.dtype or "requires" in str(got), got
+        fits = isinstance(expected, fl.Tensor) and expected.shape == target.shape
+        assert not fits or expected.dtype != target.dtype or "requires" in str(got), got
     else:
-        assert isinstance(wanted, fl.Tensor), wanted
-        assert bits(got) == bits(wanted.to(target.dtype))
+        assert isinstance(expected, fl.Tensor), expected
+        assert bits(got) == bits(expected.to(target.dtype))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,6 +1,6 @@
-"""What nobody reaches is gone: bytes, objects and nodes after many turns, and cycles through graphs, hooks, contexts and attributes.
+"""What nobody reaches is gone: bytes, objects and nodes after many iterations, and cycles through graphs, hooks, contexts and attributes.
 
-`FLAMBEAU_LEAK_TURNS` is how many turns each case takes, 2,000 unless given.
+`FLAMBEAU_LEAK_ITERATIONS` is how often each case is repeated, 2,000 unless given.
 """
 
 import copy
@@ -19,7 +19,7 @@ from flambeau import nn
 from flambeau.autograd import Function
 from flambeau.autograd.graph import saved_tensors_hooks
 
-TURNS = int(os.environ.get("FLAMBEAU_LEAK_TURNS", 2000))
+ITERATIONS = int(os.environ.get("FLAMBEAU_LEAK_ITERATIONS", 2000))
 
 
 class _Malloc(ctypes.Structure):
@@ -52,20 +52,20 @@ def living():
     return sum(isinstance(thing, kinds) for thing in gc.get_objects()), fb._flambeau._live_nodes()
 
 
-def check(turn, turns=TURNS):
-    """After `turns` calls there is nothing that was not there before, and no memory in use that grows with their number."""
-    for _ in range(turns // 10 + 50):
-        turn()
+def check(case, iterations=ITERATIONS):
+    """After `iterations` calls there is nothing that was not there before, and no memory in use that grows with their number."""
+    for _ in range(iterations // 10 + 50):
+        case()
     collect()
     before, blocks, allocated = living(), sys.getallocatedblocks(), _allocated()
-    for _ in range(turns):
-        turn()
+    for _ in range(iterations):
+        case()
     collect()
     assert living() == before
     blocks, allocated = sys.getallocatedblocks() - blocks, _allocated() - allocated
-    # Free lists and caches of the interpreter grow at first, whatever the number of turns.
-    assert blocks < turns / 4 + 700, f"{blocks / turns} blocks a turn"
-    assert allocated < turns * 8 + (1 << 18), f"{allocated / turns} bytes a turn"
+    # Free lists and caches of the interpreter grow at first, whatever the number of iterations.
+    assert blocks < iterations / 4 + 700, f"{blocks / iterations} blocks an iteration"
+    assert allocated < iterations * 8 + (1 << 18), f"{allocated / iterations} bytes an iteration"
 
 
 def leaf(*sizes):
@@ -173,8 +173,8 @@ def test_calls_leave_nothing_behind(name):
 
 def test_classes_and_training_leave_nothing_behind():
     # A class takes some 200 blocks.
-    check(subclass, TURNS // 10)
-    check(training, TURNS // 10)
+    check(subclass, ITERATIONS // 10)
+    check(training, ITERATIONS // 10)
 
 
 # Cycles.
@@ -394,23 +394,23 @@ CYCLES = [
 ]
 
 
-@pytest.mark.parametrize("turn", CYCLES, ids=lambda turn: turn.__name__)
-def test_cycles_are_collected(turn):
-    turn()
+@pytest.mark.parametrize("case", CYCLES, ids=lambda case: case.__name__)
+def test_cycles_are_collected(case):
+    case()
     collect()
     before = living()
-    turn()
+    case()
     collect()
     assert living() == before
 
 
 @pytest.mark.parametrize(
-    "turn",
+    "case",
     [hook_on_itself, context_with_its_output, written_in_place, module_that_hooks_itself, attribute_of_itself, packed],
-    ids=lambda turn: turn.__name__,
+    ids=lambda case: case.__name__,
 )
-def test_cycles_leave_nothing_behind(turn):
-    check(turn)
+def test_cycles_leave_nothing_behind(case):
+    check(case)
 
 
 class Keeper:

@@ -19,8 +19,8 @@ def reference(row):
     return mean, math.fsum((x - mean) ** 2 for x in row) / (n - 1) if n > 1 else math.nan
 
 
-def same(got, wanted, tolerance):
-    return (math.isnan(got) and math.isnan(wanted)) or math.isclose(got, wanted, rel_tol=tolerance, abs_tol=tolerance)
+def same(got, expected, tolerance):
+    return (math.isnan(got) and math.isnan(expected)) or math.isclose(got, expected, rel_tol=tolerance, abs_tol=tolerance)
 
 
 def laid_out(draw, rows):
@@ -51,13 +51,13 @@ def test_special_numbers_at_every_position(dtype, tolerance):
             std, mean_too = fl.std_mean(rows, dim)
             alone = rows.mean(dim), rows.var(dim), rows.std(dim)
             for i, row in enumerate(plain):
-                wanted_mean, wanted_var = reference(row)
+                expected_mean, expected_var = reference(row)
                 for got in (mean, mean_too, alone[0]):
-                    assert same(got[i].item(), wanted_mean, tolerance), (n, row, got[i].item())
+                    assert same(got[i].item(), expected_mean, tolerance), (n, row, got[i].item())
                 for got in (var, alone[1]):
-                    assert same(got[i].item(), wanted_var, 4 * tolerance), (n, row, got[i].item())
+                    assert same(got[i].item(), expected_var, 4 * tolerance), (n, row, got[i].item())
                 for got in (std, alone[2]):
-                    assert same(got[i].item(), math.sqrt(wanted_var), 4 * tolerance), (n, row, got[i].item())
+                    assert same(got[i].item(), math.sqrt(expected_var), 4 * tolerance), (n, row, got[i].item())
 
 
 def test_infinities_in_another_block():
@@ -70,7 +70,7 @@ def test_infinities_in_another_block():
 
 
 @pytest.mark.parametrize("dtype, large", [(fl.float32, 3e38), (fl.float64, 1.5e308)])
-def test_sums_past_the_greatest_number(dtype, large):
+def test_sums_beyond_the_largest_number(dtype, large):
     x = fl.full((40,), large, dtype=dtype)
     std, mean = fl.std_mean(x)
     assert std.item() == 0 and math.isclose(mean.item(), x[0].item(), rel_tol=1e-6)

@@ -73,8 +73,8 @@ def test_who_may_look_at_nothing_sees_nothing(seed):
         assert flambeau.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def place(mode, at, size):
-    """Where a place outside of a dimension is taken from, a step at a time."""
+def source_index(mode, at, size):
+    """The source index of an index outside of a dimension, computed a step at a time."""
     if mode == "circular":
         return at % size
     if mode == "replicate":
@@ -96,13 +96,13 @@ def test_padding_takes_from_inside(mode):
             continue
         if mode == "circular":
             first = max(-before, 0)
-            expected = [first + place(mode, at, cut) for at in range(-max(before, 0), cut + max(after, 0))]
+            expected = [first + source_index(mode, at, cut) for at in range(-max(before, 0), cut + max(after, 0))]
         else:
-            expected = [place(mode, at, size) for at in range(-before, size + after)]
+            expected = [source_index(mode, at, size) for at in range(-before, size + after)]
         assert F.pad(x, (before, after), mode=mode).flatten().tolist() == expected
 
 
-def test_padding_that_fits_nowhere_is_an_error():
+def test_padding_that_does_not_fit_is_an_error():
     rng = random.Random(5)
     for _ in range(30):
         padding = [rng.choice([2**62, 2**63 - 1, 2**80, 2**45, 1]) for _ in range(4)]
@@ -177,7 +177,7 @@ def rates(scheduler, steps):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_sequence_begins_with_whose_turn_it_is(seed):
+def test_a_sequence_steps_its_active_scheduler(seed):
     rng = random.Random(seed)
     chosen = [rng.choice(FORMS) for _ in range(rng.randint(1, 4))]
     milestones = sorted(rng.sample(range(10), len(chosen) - 1))
@@ -186,8 +186,8 @@ def test_a_sequence_begins_with_whose_turn_it_is(seed):
     o = optimizer()
     seen = rates(schedules.SequentialLR(o, [make(o) for make, _ in chosen], milestones), 14)
     starts = [0, *milestones]
-    turn = [max(i for i, start in enumerate(starts) if start <= t) for t in range(14)]
-    assert seen == pytest.approx([chosen[i][1](t - starts[i]) for t, i in enumerate(turn)], rel=1e-9)
+    active = [max(i for i, start in enumerate(starts) if start <= t) for t in range(14)]
+    assert seen == pytest.approx([chosen[i][1](t - starts[i]) for t, i in enumerate(active)], rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,4 +1,4 @@
-"""What `import` costs: nothing that is slow to import comes with it, and nothing that was not asked for."""
+"""What `import` costs: nothing that is slow to import comes with it, and nothing that was not requested."""
 
 from __future__ import annotations
 

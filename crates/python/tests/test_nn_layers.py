@@ -78,11 +78,11 @@ def test_functions_that_write_over_their_input(name):
 def numeric_gradient(function, x, step=1e-6):
     """Differences on both sides of each element."""
     grad = np.zeros_like(x)
-    for place in np.ndindex(*x.shape):
+    for index in np.ndindex(*x.shape):
         up, down = x.copy(), x.copy()
-        up[place] += step
-        down[place] -= step
-        grad[place] = (function(up) - function(down)) / (2 * step)
+        up[index] += step
+        down[index] -= step
+        grad[index] = (function(up) - function(down)) / (2 * step)
     return grad
 
 
@@ -140,7 +140,7 @@ def test_linear():
 
 
 def correlate(x, weight, stride, padding, dilation):
-    """A convolution of one picture, place by place."""
+    """A convolution of one picture, position by position."""
     x = np.pad(x, [(0, 0), *((p, p) for p in padding)])
     reach = [dilation[i] * (weight.shape[2 + i] - 1) + 1 for i in range(2)]
     size = [(x.shape[1 + i] - reach[i]) // stride[i] + 1 for i in range(2)]
@@ -250,8 +250,8 @@ def test_pooling():
     x = RNG.normal(size=(2, 3, 9))
     np.testing.assert_array_equal(there(nn.MaxPool1d(3, 2)(here(x))), windows(x, 3, 2).max(-1))
     np.testing.assert_allclose(there(nn.AvgPool1d(3, 2)(here(x))), windows(x, 3, 2).mean(-1), rtol=1e-13)
-    values, places = nn.MaxPool1d(3, return_indices=True)(here(x))
-    np.testing.assert_array_equal(np.take_along_axis(x, there(places).astype(int), -1), there(values))
+    values, indices = nn.MaxPool1d(3, return_indices=True)(here(x))
+    np.testing.assert_array_equal(np.take_along_axis(x, there(indices).astype(int), -1), there(values))
     picture = RNG.normal(size=(2, 3, 4, 6))
     blocks = picture.reshape(2, 3, 2, 2, 3, 2)
     np.testing.assert_array_equal(there(nn.MaxPool2d(2)(here(picture))), blocks.max((3, 5)))

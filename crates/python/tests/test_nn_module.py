@@ -49,7 +49,7 @@ def test_shared_members_count_once():
     assert "third.weight" in net.state_dict() and "alias" in net.state_dict()
 
 
-def test_attributes_find_their_place():
+def test_attributes_are_registered_by_their_class():
     net = nn.Module()
     net.weight = nn.Parameter(flambeau.ones(2))
     assert "weight" in net._parameters and "weight" not in net.__dict__
@@ -162,7 +162,7 @@ def test_states_that_do_not_fit():
         net.load_state_dict([1])
 
 
-def test_assigned_state_takes_the_place():
+def test_assigned_state_replaces_the_parameters():
     net, state = Net(), {name: tensor.double() for name, tensor in Net().state_dict().items()}
     net.load_state_dict(state, assign=True)
     assert net.first.weight.dtype == flambeau.float64 and isinstance(net.first.weight, nn.Parameter)

@@ -49,7 +49,7 @@ def reference(layer, name, x, begin):
     directions = ["", "_reverse"] if layer.bidirectional else [""]
     ends = []
     for number in range(layer.num_layers):
-        ways = []
+        of_directions = []
         for direction in directions:
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             params = [there(getattr(layer, f"{part}_l{number}{direction}")) for part in names]
@@ -59,8 +59,8 @@ def reference(layer, name, x, begin):
                 state = step(one, state, *params)
                 outputs.append(state[0])
             ends.append(state)
-            ways.append(np.stack(outputs[::-1] if direction else outputs))
-        x = np.concatenate(ways, -1)
+            of_directions.append(np.stack(outputs[::-1] if direction else outputs))
+        x = np.concatenate(of_directions, -1)
     return x, [np.stack(part) for part in zip(*ends)]
 
 
@@ -69,8 +69,8 @@ def reference(layer, name, x, begin):
 @pytest.mark.parametrize("name", KINDS)
 def test_all_steps(name, options, given):
     layer, states = getattr(nn, name)(WIDTH, HIDDEN, **options).double(), KINDS[name][1]
-    x, places = RNG.normal(size=(LENGTH, BATCH, WIDTH)), layer.num_layers * (2 if layer.bidirectional else 1)
-    begin = [RNG.normal(size=(places, BATCH, HIDDEN)) if given else np.zeros((places, BATCH, HIDDEN))
+    x, count = RNG.normal(size=(LENGTH, BATCH, WIDTH)), layer.num_layers * (2 if layer.bidirectional else 1)
+    begin = [RNG.normal(size=(count, BATCH, HIDDEN)) if given else np.zeros((count, BATCH, HIDDEN))
              for _ in range(states)]
     outputs, ends = reference(layer, name, x, begin)
     hx = tuple(map(here, begin)) if given else None
@@ -87,9 +87,9 @@ def test_layouts_agree(name):
     outputs, last = layer(x)
     state = last[0] if isinstance(last, tuple) else last
     assert outputs.shape == (BATCH, LENGTH, HIDDEN) and state.shape == (1, BATCH, HIDDEN)
-    for place in range(BATCH):
-        single, _ = layer(x[place])
-        np.testing.assert_allclose(there(single), there(outputs[place]), rtol=1e-13)
+    for sample in range(BATCH):
+        single, _ = layer(x[sample])
+        np.testing.assert_allclose(there(single), there(outputs[sample]), rtol=1e-13)
     np.testing.assert_allclose(there(outputs[:, -1]), there(state[0]), rtol=1e-14)
 
 
@@ -113,12 +113,12 @@ def test_gradients_are_differences(name):
     loss = lambda values: (layer(values)[0] * weights).sum()  # noqa: E731
     given = here(x, grad=True)
     loss(given).backward()
-    for place in np.ndindex(*x.shape):
+    for index in np.ndindex(*x.shape):
         up, down = x.copy(), x.copy()
-        up[place] += 1e-6
-        down[place] -= 1e-6
+        up[index] += 1e-6
+        down[index] -= 1e-6
         slope = (loss(here(up)).item() - loss(here(down)).item()) / 2e-6
-        assert given.grad[place].item() == pytest.approx(slope, rel=1e-5, abs=1e-8)
+        assert given.grad[index].item() == pytest.approx(slope, rel=1e-5, abs=1e-8)
     assert all(param.grad is not None for param in layer.parameters())
 
 

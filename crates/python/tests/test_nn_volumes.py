@@ -59,26 +59,26 @@ def test_adaptive_pooling(dims):
             part = x[(slice(None), slice(None), *(parts[d][o[d]] for d in range(dims)))]
             want[(slice(None), slice(None), *o)] = of(part, axis=tuple(range(2, dims + 2)))
         close(getattr(nn, f"{name}{dims}d")(sizes)(here(x)), want)
-    values, places = getattr(F, f"adaptive_max_pool{dims}d")(here(x), sizes, return_indices=True)
+    values, indices = getattr(F, f"adaptive_max_pool{dims}d")(here(x), sizes, return_indices=True)
     flat = x.reshape(2, 3, -1)
-    close(values, np.take_along_axis(flat, there(places).astype(int).reshape(2, 3, -1), 2).reshape(values.shape))
+    close(values, np.take_along_axis(flat, there(indices).astype(int).reshape(2, 3, -1), 2).reshape(values.shape))
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_unpooling_puts_back_what_pooling_took(dims):
     x = RNG.normal(size=(2, 3, 4, 6, 2)[: dims + 2])
     pool = getattr(nn, f"MaxPool{dims}d")(2, return_indices=True)
-    values, places = pool(here(x))
-    back = there(getattr(nn, f"MaxUnpool{dims}d")(2)(values, places))
+    values, indices = pool(here(x))
+    back = there(getattr(nn, f"MaxUnpool{dims}d")(2)(values, indices))
     largest = back == x
     assert largest.sum() == values.numel() and np.all((back == 0) | largest)
     close(pool(here(np.where(largest, x, -99)))[0], there(values))
     with pytest.raises(ValueError, match="invalid output_size"):
-        getattr(F, f"max_unpool{dims}d")(values, places, 2, output_size=[9] * dims)
+        getattr(F, f"max_unpool{dims}d")(values, indices, 2, output_size=[9] * dims)
 
 
 def convolved(x, w, stride, padding):
-    """Sums over channels and kernel, place by place."""
+    """Sums over channels and kernel, position by position."""
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     cut = windows(x, w.shape[2:], stride)
     return np.einsum("ncxyzijk,ocijk->noxyz", cut, w)
@@ -133,12 +133,12 @@ def test_the_identity_samples_every_pixel(align):
         grid = F.affine_grid(here(theta), sizes, align_corners=align)
         for mode in ("bilinear", "nearest"):
             np.testing.assert_allclose(there(F.grid_sample(here(x), grid, mode, align_corners=align)), x, atol=1e-12)
-        turned = theta * [[[-1.0]] + [[1.0]] * (dims - 1)]
-        grid = F.affine_grid(here(turned), sizes, align_corners=align)
+        mirrored = theta * [[[-1.0]] + [[1.0]] * (dims - 1)]
+        grid = F.affine_grid(here(mirrored), sizes, align_corners=align)
         np.testing.assert_allclose(there(F.grid_sample(here(x), grid, align_corners=align)), x[..., ::-1], atol=1e-12)
 
 
-def test_places_outside_of_an_image():
+def test_positions_outside_of_an_image():
     x = here(np.arange(4.0).reshape(1, 1, 1, 4))
     grid = here([[[[-3.0, 0.0], [1.5, 0.0]]]])
     sample = lambda padding: there(F.grid_sample(x, grid, "nearest", padding, align_corners=True)).ravel().tolist()  # noqa: E731

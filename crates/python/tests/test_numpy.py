@@ -14,7 +14,7 @@ NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4)])
-def test_types_and_shapes_both_ways(name, shape):
+def test_types_and_shapes_in_both_directions(name, shape):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(name)
     tensor = fl.from_numpy(array)
     assert tensor.dtype is getattr(fl, name) and tuple(tensor.shape) == shape

@@ -1,4 +1,4 @@
-"""Python's operators against NumPy: both sides, in place, numbers of every kind."""
+"""Python's operators against NumPy: both sides, in index, numbers of every kind."""
 
 import operator
 
@@ -113,6 +113,6 @@ def test_a_result_that_is_the_input_and_of_other_sizes():
     x = fl.tensor(a)
     assert fl.mm(x, fl.tensor(b), out=x) is x
     np.testing.assert_allclose(x.numpy(), a @ b, rtol=1e-12)
-    y, place = fl.tensor([3.0, 1.0, 2.0]), fl.tensor(0)
-    fl.kthvalue(y, 2, out=(y, place))
-    assert y.tolist() == 2.0 and place.item() == 2
+    y, index = fl.tensor([3.0, 1.0, 2.0]), fl.tensor(0)
+    fl.kthvalue(y, 2, out=(y, index))
+    assert y.tolist() == 2.0 and index.item() == 2

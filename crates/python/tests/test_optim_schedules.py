@@ -14,7 +14,7 @@ BASE = 0.4
 
 
 def optimizer(groups=1, **options):
-    params = [{"params": nn.Parameter(flambeau.ones(1)), "lr": BASE / (place + 1)} for place in range(groups)]
+    params = [{"params": nn.Parameter(flambeau.ones(1)), "lr": BASE / (index + 1)} for index in range(groups)]
     return optim.SGD(params, lr=BASE, **{"momentum": 0.9, **options})
 
 
@@ -30,8 +30,8 @@ def rates(scheduler, steps):
 
 
 def one_cycle(step, total=20, top=1.0, first=1.0 / 25, low=1.0 / 25 / 1e4):
-    turn = 0.3 * total - 1
-    begin, end, part = (first, top, step / turn) if step <= turn else (top, low, (step - turn) / (total - 1 - turn))
+    peak = 0.3 * total - 1
+    begin, end, part = (first, top, step / peak) if step <= peak else (top, low, (step - peak) / (total - 1 - peak))
     return end + (begin - end) / 2 * (1 + math.cos(math.pi * part))
 
 
@@ -98,7 +98,7 @@ def test_groups_keep_their_proportions():
         schedules.LambdaLR(optimizer(groups=3), [lambda t: 1.0])
 
 
-def test_one_cycle_turns_momentum_the_other_way():
+def test_one_cycle_moves_momentum_in_the_opposite_direction():
     adam = optim.Adam([nn.Parameter(flambeau.ones(1))], lr=0.1)
     for chosen, read in ((optimizer(), lambda g: g["momentum"]), (adam, lambda g: g["betas"][0])):
         scheduler = schedules.OneCycleLR(chosen, 1.0, 20)

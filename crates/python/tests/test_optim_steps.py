@@ -16,7 +16,7 @@ def there(tensor):
 
 
 def gradient(x):
-    """Of a valley that is steep one way and flat the other, with a wave in it."""
+    """The gradient of a valley that is steep in one direction and flat in the other, with a wave in it."""
     return np.array([3.0, 0.2, -1.0]) * x + 0.5 * np.cos(3 * x)
 
 

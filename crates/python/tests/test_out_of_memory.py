@@ -53,7 +53,7 @@ def unlimited():
 
 
 def release():
-    """Has what is kept of freed tensors given back, and by the C library: no request gets as much as this one asks for."""
+    """Has the allocator and the C library return their free memory, by a request that cannot be fulfilled."""
     try:
         fb.empty(1 << 58, dtype=fb.uint8)
     except MemoryError:
@@ -410,7 +410,7 @@ for _name, _make in OPTIMIZERS.items():
         step_case(_name, _make, _steps)
 
 
-# Their results are small, and they may find memory for what they compute on the way.
+# Their results are small, and they may find memory for their intermediate results.
 NEED_LITTLE = {"long_sum", "mean_columns", "mv", "numpy_of_strides", "split_backward", "step_sgd_0", "step_sgd_2", "topk_few"}
 
 
@@ -511,7 +511,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_asks_for_much_is_refused(name):
+def test_what_needs_much_memory_is_refused(name):
     def work():
         resource.setrlimit(resource.RLIMIT_AS, (used() + 600 * MiB,) * 2)
         error = MemoryError if name != "error text" else RuntimeError
@@ -552,5 +552,5 @@ def test_many_small_objects_are_refused_one_by_one():
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        asked = line.strip()
-        print(json.dumps(in_child(lambda: attempt(asked, 7))), flush=True)
+        case = line.strip()
+        print(json.dumps(in_child(lambda: attempt(case, 7))), flush=True)

@@ -42,7 +42,7 @@ def test_a_model_and_its_optimizer_go_on():
 def test_views_share_their_storage():
     found = fl.load(FILES / "layouts.pt")
     found["base"].fill_(7)
-    assert found["gaps"].tolist() == [[7, 7], [7, 7]] and found["turned"].stride() == (1, 6)
+    assert found["gaps"].tolist() == [[7, 7], [7, 7]] and found["column"].stride() == (1, 6)
     assert found["bfloat16"].dtype is fl.bfloat16 and found["bfloat16"].tolist() == [[0, 1, 1], [1, 0, 1]]
 
 
@@ -63,7 +63,7 @@ def test_what_is_refused_is_named(name, words, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_cannot_be_asked_for():
+def test_options_that_are_not_implemented():
     with pytest.raises(ValueError, match="never programs"):
         fl.load(FILES / "layouts.pt", weights_only=False)
     with pytest.raises((NotImplementedError, RuntimeError)):

@@ -58,13 +58,13 @@ def test_nothing_is_changed(name, spoil):
     call, dtypes = CALLS[name]
     results = call()
     results = [results] if isinstance(results, fl.Tensor) else list(results)
-    for place, empty in itertools.product(range(len(dtypes)), [False, True]):
+    for index, empty in itertools.product(range(len(dtypes)), [False, True]):
         outs = []
         for i, (result, dtype) in enumerate(zip(results, dtypes)):
-            sizes = (0,) if empty and i != place else tuple(result.shape)
+            sizes = (0,) if empty and i != index else tuple(result.shape)
             fits = fl.full(sizes, 7, dtype=getattr(fl, dtype))
             # What is spoilt has other sizes than the result, of which there are fewer elements, in half of the cases.
-            outs.append(spoil((1,) if empty else tuple(result.shape), dtype) if i == place else fits)
+            outs.append(spoil((1,) if empty else tuple(result.shape), dtype) if i == index else fits)
         before = [seen(out) for out in outs]
         try:
             call(out=outs[0] if len(outs) == 1 else tuple(outs))

@@ -53,7 +53,7 @@ def test_names_do_not_meet_and_what_is_one_tensor_stays_one(tmp_path):
     assert found["again"][0] is found["a"]["b"]
 
 
-def test_other_programs_find_the_tensors_by_their_places(tmp_path):
+def test_other_programs_find_the_tensors_by_their_paths(tmp_path):
     fl.save({"model": {"weight": fl.ones(2)}, "steps": [fl.zeros(1)], "epoch": 3}, tmp_path / "file")
     data = (tmp_path / "file").read_bytes()
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

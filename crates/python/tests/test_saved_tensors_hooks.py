@@ -22,12 +22,12 @@ def test_what_is_packed_is_what_is_used():
         return len(stored) - 1
 
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
-    with saved_tensors_hooks(pack, lambda place: fl.from_numpy(stored[place])):
+    with saved_tensors_hooks(pack, lambda key: fl.from_numpy(stored[key])):
         z = (x * y).sum()
     assert sorted(a.tolist() for a in stored.values()) == [[1.0, 2.0], [3.0, 4.0]]
     # Gradients come from what is in the store now.
-    for place, array in stored.items():
-        stored[place] = array * 10
+    for key, array in stored.items():
+        stored[key] = array * 10
     z.backward()
     assert x.grad.tolist() == [30.0, 40.0] and y.grad.tolist() == [10.0, 20.0]
 
@@ -93,7 +93,7 @@ def test_what_hooks_do_wrong_is_an_error():
         y = x.exp()
     with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor"):
         y.sum().backward()
-    with pytest.raises(RuntimeError, match="in place"), saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
+    with pytest.raises(RuntimeError, match="in key"), saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
         x.exp()
     with pytest.raises(KeyError, match="mine"), saved_tensors_hooks(lambda t: {}["mine"], lambda t: t):
         x.exp()

@@ -223,8 +223,8 @@ def test_killed_processes_leave_nothing(stage, tmp_path):
     # Not a pipe: a child that outlives its parent would hold it.
     with open(tmp_path / "errors", "w+") as errors:
         done = subprocess.run([sys.executable, str(script), stage], stdout=errors, stderr=errors, timeout=120)
-    wanted = 0 if stage.startswith("receiver") else -signal.SIGKILL
-    assert done.returncode == wanted, (tmp_path / "errors").read_text()
+    expected = 0 if stage.startswith("receiver") else -signal.SIGKILL
+    assert done.returncode == expected, (tmp_path / "errors").read_text()
     assert named_files() == before
 
 
@@ -312,10 +312,10 @@ def test_a_message_is_received_once(seed):
     """Messages of tensors that come and go, read in any order and more than once: elements are what they were, or an error."""
     draw = random.Random(seed)
     alive, messages = [], []
-    for turn in range(600):
+    for step in range(600):
         choice = draw.random()
         if choice < 0.3:
-            alive.append((fl.full((draw.randrange(1, 2000),), float(turn)).share_memory_(), float(turn)))
+            alive.append((fl.full((draw.randrange(1, 2000),), float(step)).share_memory_(), float(step)))
         elif choice < 0.5 and alive:
             x, value = draw.choice(alive)
             view = x[draw.randrange(x.numel()) :]
@@ -353,8 +353,8 @@ def test_forged_messages_change_nothing(seed):
     tensors = [fl.full((16 << (i % 8),), float(i)).share_memory_() for i in range(20)]
     storages = [x.untyped_storage() for x in tensors]
     refused = 0
-    for turn in range(500):
-        storage = storages[turn % 20]
+    for step in range(500):
+        storage = storages[step % 20]
         good = storage._send()
         forged = bytearray(good)
         for _ in range(draw.randrange(1, 4)):

@@ -86,7 +86,7 @@ def test_results_are_of_the_subclass():
     assert x.sum().item() == 3 and isinstance(x.tolist(), list) and len(x) == 2
 
 
-def test_deeper_classes_win_and_strangers_are_refused():
+def test_subclasses_take_precedence_and_unrelated_classes_are_refused():
     x, z = plain(1.0), fl.tensor([1.0]).as_subclass(Deeper)
     assert type(x + z) is Deeper and type(z + x) is Deeper and type(fl.add(x, z)) is Deeper
     with pytest.raises(TypeError, match="no implementation found"):

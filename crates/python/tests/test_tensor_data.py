@@ -107,12 +107,12 @@ def test_attributes_outlive_the_object():
     p = fl.ones(2, requires_grad=True)
     (2 * p).sum().backward()
     p.grad.note = ["mine"]
-    p.grad.place = p.grad.data_ptr()
+    p.grad.address = p.grad.data_ptr()
     gc.collect()
-    assert p.grad.note == ["mine"] and p.grad.place == p.grad.data_ptr()
+    assert p.grad.note == ["mine"] and p.grad.address == p.grad.data_ptr()
     p.grad.note.append("too")
-    del p.grad.place
-    assert p.grad.note == ["mine", "too"] and not hasattr(p.grad, "place")
+    del p.grad.address
+    assert p.grad.note == ["mine", "too"] and not hasattr(p.grad, "address")
     held = p.grad
     p.grad = None
     assert held.note == ["mine", "too"]

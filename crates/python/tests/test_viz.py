@@ -14,7 +14,7 @@ def texts(drawing):
     return [text.text for text in ElementTree.fromstring(str(drawing)).iter(f"{SVG}text")]
 
 
-def test_an_element_is_labelled_with_its_place():
+def test_an_element_is_labelled_with_its_offset():
     x = flambeau.arange(6).reshape(2, 3)
     assert texts(viz.strides(x))[1:7] == ["0", "1", "2", "3", "4", "5"]
     assert texts(viz.strides(x.t()))[1:7] == ["0", "3", "1", "4", "2", "5"]

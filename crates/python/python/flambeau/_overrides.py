@@ -2,8 +2,8 @@
 
 It is PyTorch's `__torch_function__`: a class method `(func, types, args, kwargs)` that returns a result or NotImplemented.
 Subclasses of `Tensor` have one that runs the function and makes its results objects of the subclass; one that sets it to
-None, as `nn.Parameter` does, is treated as a plain tensor. The override of
-an object that is no tensor is called where a tensor is expected.
+None, as `nn.Parameter` does, is treated as a plain tensor. An override of an object
+that is no tensor is called where a tensor is expected.
 """
 
 from . import _flambeau

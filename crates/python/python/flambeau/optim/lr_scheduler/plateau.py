@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` after `patience` measurements that are no better than the best, by `threshold`."""
+    """Multiplies the rate by `factor` after `patience` measurements that are no better than the best, by `threshold`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""One run over a data set with workers: tasks are distributed round-robin, and batches arrived back in their order."""
+"""One run over a data set with workers: tasks are distributed round-robin, and batches are returned in their order."""
 
 from __future__ import annotations
 
