@@ -1,22 +1,54 @@
-//! Where a formula meets an iterator: the type is chosen once per call, then a loop over lanes runs on whole rows.
+//! Elementwise loops, reductions and row operators. A kernel gives a formula and a `TensorIterator`: the element type is chosen once
+//! per call, then a loop over vector lanes computes whole rows.
 //!
-//! A formula implements the trait that asks least of its arguments: [`NumberFormula`] (`add`: a ring, which every type is),
+//! A formula implements the trait with the weakest requirements on its arguments: [`NumberFormula`] (`add`: a ring, which every type is),
 //! [`OrderedFormula`] (`maximum`: with an order), [`FloatFormula`] (`exp`) or [`IntegerFormula`] (`bitwise_and`); and if its results
 //! are truth values [`Comparison`] (`eq`), [`OrderedComparison`] (`lt`) or [`FloatComparison`] (`signbit`).
+//!
+//! # Note: non-temporal stores
+//!
+//! A non-temporal (streaming) store bypasses the caches (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, "Streaming
+//! stores"). For a result that is larger than the LLC it saves two things: the read of each cache line that an ordinary store makes
+//! before it overwrites the line (read for ownership), and the eviction of lines that would have been found in the cache later.
+//! Three conditions follow, which `streaming::should_stream` checks:
+//!
+//! - The result and its inputs do not fit the LLC. Otherwise the next operator would find the result there.
+//! - A store writes a whole cache line, which takes AVX-512. Partial lines gain nothing, since the write-combining buffer that
+//!   collects them is often evicted before it is full.
+//! - The result shares no memory with an input.
+//!
+//! Loops over vectors that fill a cache line, or half of one, use such stores themselves where all rows begin at a cache line
+//! (`rows::LaneFormula::STREAMS`). Otherwise a piece of the result is computed into a tile in L1 and copied from there. These stores are
+//! weakly ordered: `streaming::fence` comes before another thread may read the result.
+//!
+//! # Note: prefetching
+//!
+//! The hardware prefetcher recognizes sequential reads. It stops at the end of a page, runs less far ahead where a loop reads several
+//! arguments, and does not foresee where the next row begins. There loops prefetch by instructions, a fixed distance in bytes before
+//! the read (`machine`):
+//!
+//! - Elementwise loops prefetch into L1 where the result bypasses the caches, and else into L2, with a shorter distance, since the
+//!   result needs L1 for itself.
+//! - Reductions read their input once. On AMD's Zen 3 and 4 the hardware prefetcher runs furthest ahead where two loads read each
+//!   cache line, and less far beside prefetches into L1. So each cache line is loaded twice there, and prefetches go into L2.
+//! - Row operators (softmax, normalization) read a row in several passes. They prefetch the next row into L1 during the last pass,
+//!   which has the least arithmetic.
+//! - Copies of rows in an order that only the indices tell prefetch the rows that come next.
 
-mod ahead;
+mod prefetch;
 mod copy;
 mod formulas;
 mod generate;
-pub(crate) mod lines;
+mod machine;
+pub(crate) mod row_ops;
 pub(crate) mod reduce;
 mod rows;
 mod select;
 pub(crate) mod streaming;
 mod strided;
-mod summed;
+mod fused_map_sum;
 mod tiles;
-mod turned;
+mod transposed;
 
 pub use copy::copy_kernel;
 pub use formulas::{
@@ -25,7 +57,7 @@ pub use formulas::{
 };
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
 pub use select::{all_true, select_kernel};
-pub(crate) use summed::sum_few;
+pub(crate) use fused_map_sum::fused_map_sum;
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
@@ -39,8 +71,8 @@ use rows::{
 use std::sync::atomic::{AtomicBool, Ordering};
 use tiles::{Kernel, for_each_rows};
 
-/// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 pass through tiles of f32: most
-/// such formulas are long, and code for two more types costs more than a tile in cache.
+/// Evaluates a floating point formula over an iterator of one output and `N` inputs. f16 and bf16 are converted to f32 in tiles: most
+/// such formulas are long, and machine code for two more types costs more than a tile in L1.
 ///
 /// # Errors
 /// `NotImplemented` for other types, `Busy` or `Aliasing` where an operand may not be touched.
@@ -48,8 +80,8 @@ pub fn float_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl Flo
     dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, Floats(formula), T::SCALAR_TYPE))
 }
 
-/// The same without tiles, which for f16 take half as long as an exponential: for formulas that networks of half precision spend
-/// their time in, since each is compiled for two more types.
+/// [`float_kernel`] without tiles for f16 and bf16, which take half as long as an exponential. Each such formula is compiled for
+/// two more types, so this is for those in which networks of half precision spend their time.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -68,7 +100,7 @@ pub fn number_kernel<const N: usize>(
     dispatch_all_types!(numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Numbers(formula), T::SCALAR_TYPE))
 }
 
-/// Evaluates a formula that bool has too.
+/// Evaluates a formula of elements of any type, bool included.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -87,7 +119,7 @@ pub fn ordered_number_kernel<const N: usize>(
     dispatch_all_types!(ordered_numbers, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, OrderedNumbers(formula), T::SCALAR_TYPE))
 }
 
-/// Evaluates a formula of all that has an order, bool too.
+/// Evaluates a formula of elements of any type with an order, bool included.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -109,7 +141,7 @@ pub fn integer_kernel<const N: usize>(
     dispatch_all_types!(bits, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Integers(formula), T::SCALAR_TYPE))
 }
 
-/// Answers a question about inputs of any one type; the output is bool.
+/// Evaluates a predicate of inputs of any one type; the output is bool.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -120,7 +152,7 @@ pub fn comparison_kernel<const N: usize>(
     dispatch_all_types!(all, iter.common_dtype(), iter.name(), T => run::<T, _, N>(iter, Compares(formula), ScalarType::Bool))
 }
 
-/// Answers a question about inputs of any one type that has an order; the output is bool.
+/// Evaluates a predicate of inputs of any one type that has an order; the output is bool.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -143,7 +175,8 @@ pub fn division_kernel(iter: &TensorIterator<'_>, formula: impl IntegerFormula<2
     Ok(())
 }
 
-/// Whether an element of the second input is 0 in the type computed in. Asked before others can see what is written.
+/// Whether an element of the second input is 0 in the common type. Checked beforehand where the output is visible to others, so that
+/// a failed call leaves it unchanged.
 fn has_zero(iter: &TensorIterator<'_>) -> Result<bool> {
     let Some(divisor) = iter.operands().get(2).and_then(Operand::tensor) else { return Ok(false) };
     let divisor = divisor.to(iter.common_dtype())?;
@@ -153,7 +186,7 @@ fn has_zero(iter: &TensorIterator<'_>) -> Result<bool> {
     Ok(!all_true(&crate::ops::ne_scalar(&divisor, Scalar::Int(0))?)?)
 }
 
-/// Answers a question about floating point inputs; the output is bool.
+/// Evaluates a predicate of floating point inputs; the output is bool.
 ///
 /// # Errors
 /// As [`float_kernel`].
@@ -164,7 +197,7 @@ pub fn float_comparison_kernel<const N: usize>(
     dispatch_all_types!(wide_floats, computing_type(iter.common_dtype()), iter.name(), T => run::<T, _, N>(iter, FloatCompares(formula), ScalarType::Bool))
 }
 
-/// The loop for elements of `T`: operands of other types or odd strides pass through tiles.
+/// The loop for elements of `T`: operands of other types, or not dense, are converted and gathered in tiles.
 fn run<T, F, const N: usize>(iter: &TensorIterator<'_>, formula: F, output: ScalarType) -> Result<()>
 where
     T: Element,
@@ -175,6 +208,6 @@ where
     let input = T::SCALAR_TYPE;
     for_each_rows(
         iter,
-        &Kernel { inputs: [input; N], output, heeds_streams: rows::streams(input, output), run: &run },
+        &Kernel { inputs: [input; N], output, supports_nt_stores: rows::supports_nt_stores(input, output), run: &run },
     )
 }

@@ -9,7 +9,7 @@ mod elements;
 mod foreign;
 pub mod index;
 mod offsets;
-mod spare;
+mod buffer_reuse;
 
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,

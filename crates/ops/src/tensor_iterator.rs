@@ -6,36 +6,36 @@
 mod build;
 mod config;
 mod operand;
-mod plain;
+mod trivial;
 mod reduction;
 mod types;
-mod walk;
+mod for_each;
 
 pub use config::Config;
 pub use operand::{Operand, Operands};
 pub use reduction::{Dim, DimMask, Dims, Reduction, offsets};
 pub use types::{result_type, result_type_of};
-pub(crate) use walk::{Along, grain_of};
-pub use walk::{GRAIN, Pointers};
+pub(crate) use for_each::{Along, grain_of};
+pub use for_each::{GRAIN, Pointers};
 
 use crate::Tensor;
 use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, shape, with_guards};
 use operand::{Output, Role};
-pub(crate) use plain::Plain;
+pub(crate) use trivial::TrivialIter;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
 /// Operands, outputs first, and the shape they are walked in. Filled in place, since moving it costs as much as a small kernel.
 ///
-/// # Note: plain calls
+/// # Note: trivial calls
 ///
 /// Most calls have contiguous inputs of one shape, type and device. For these the build ends after one comparison, and keeps just
 /// the inputs and the output; whoever asks for operands all the same gets them made then.
 pub struct TensorIterator<'a> {
     name: &'static str,
     output: Output<'a>,
-    plain: Option<Plain<'a>>,
-    plain_operands: OnceLock<Operands<'a>>,
+    trivial: Option<TrivialIter<'a>>,
+    trivial_operands: OnceLock<Operands<'a>>,
     operands: Operands<'a>,
     outputs: usize,
     /// Innermost dimension first; coalesced once built.
@@ -51,8 +51,8 @@ impl<'a> TensorIterator<'a> {
         TensorIterator {
             name,
             output,
-            plain: None,
-            plain_operands: OnceLock::new(),
+            trivial: None,
+            trivial_operands: OnceLock::new(),
             operands: Operands::new(),
             outputs: 1,
             shape: DimVec::new(),
@@ -76,7 +76,7 @@ impl<'a> TensorIterator<'a> {
     /// For `add(x, y, out=z)`: the result is written into `out`, which is resized if need be.
     #[inline(always)]
     pub fn out(name: &'static str, out: &'a Tensor) -> Self {
-        Self::with_output(name, Output::Given(out))
+        Self::with_output(name, Output::Out(out))
     }
 
     /// The first output, put in its place before anything else is.
@@ -89,7 +89,7 @@ impl<'a> TensorIterator<'a> {
     /// With one more output, of the same kind as the first unless given. Before any input.
     pub fn add_output(&mut self, given: Option<&'a Tensor>) {
         self.begin();
-        let output = given.map_or(Output::Allocate, Output::Given);
+        let output = given.map_or(Output::Allocate, Output::Out);
         self.operands.insert(self.outputs, Operand::output(output));
         self.outputs += 1;
     }
@@ -107,8 +107,8 @@ impl<'a> TensorIterator<'a> {
     /// Leaves the iterator where it is: moving it would cost as much as a small kernel.
     #[inline]
     pub fn take_result(&mut self) -> Result<Tensor> {
-        match &mut self.plain {
-            Some(plain) => Ok(plain.take_output()),
+        match &mut self.trivial {
+            Some(trivial) => Ok(trivial.take_output()),
             None => self.take_output(0),
         }
     }
@@ -119,8 +119,8 @@ impl<'a> TensorIterator<'a> {
     /// `Internal` where nothing was built.
     #[inline]
     pub fn take_output(&mut self, index: usize) -> Result<Tensor> {
-        match (&self.plain, self.operands.get_mut(index)) {
-            (Some(plain), _) if index == 0 => Ok(plain.output().clone()),
+        match (&self.trivial, self.operands.get_mut(index)) {
+            (Some(trivial), _) if index == 0 => Ok(trivial.output().clone()),
             (None, Some(operand)) => operand.take_tensor(self.name),
             _ => bail!(Internal, "{}: there is no output {index}", self.name),
         }
@@ -145,8 +145,8 @@ impl<'a> TensorIterator<'a> {
 
     /// Whether what is written is new, so that nobody sees it if the call fails.
     pub(crate) fn writes_new(&self) -> bool {
-        match &self.plain {
-            Some(plain) => plain.is_fresh(),
+        match &self.trivial {
+            Some(trivial) => trivial.is_fresh(),
             None => self.operands.iter().take(self.outputs).all(Operand::is_fresh),
         }
     }
@@ -154,16 +154,16 @@ impl<'a> TensorIterator<'a> {
     /// Outputs first.
     #[inline]
     pub fn operands(&self) -> &[Operand<'a>] {
-        match &self.plain {
-            Some(plain) => self.plain_operands.get_or_init(|| plain.operands()),
+        match &self.trivial {
+            Some(trivial) => self.trivial_operands.get_or_init(|| trivial.operands()),
             None => &self.operands,
         }
     }
 
-    /// The call as it is where it is plain.
+    /// The call as it is where it is trivial.
     #[inline]
-    pub(crate) fn plain(&self) -> Option<&Plain<'a>> {
-        self.plain.as_ref()
+    pub(crate) fn trivial(&self) -> Option<&TrivialIter<'a>> {
+        self.trivial.as_ref()
     }
 
     /// How many of the operands are outputs.
@@ -175,8 +175,8 @@ impl<'a> TensorIterator<'a> {
     /// The sizes walked, innermost first, coalesced.
     #[inline]
     pub fn shape(&self) -> &[i64] {
-        match &self.plain {
-            Some(plain) => plain.shape(),
+        match &self.trivial {
+            Some(trivial) => trivial.shape(),
             None => &self.shape,
         }
     }
@@ -195,8 +195,8 @@ impl<'a> TensorIterator<'a> {
 
     /// Whether the elements are on no device, so that there is nothing to compute.
     pub fn is_meta(&self) -> bool {
-        match &self.plain {
-            Some(plain) => plain.is_meta(),
+        match &self.trivial {
+            Some(trivial) => trivial.is_meta(),
             None => self.operands.iter().filter_map(Operand::tensor).any(|t| t.device().is_meta()),
         }
     }

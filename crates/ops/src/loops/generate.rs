@@ -1,16 +1,16 @@
-//! Values made from the place of an element alone: ranges and random numbers, the same for every thread count.
+//! Values that depend on the index of an element alone: ranges and random numbers, the same for any number of threads.
 #![expect(unsafe_code, reason = "parts of one output are written by several threads")]
 
 use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::structured::with_guards;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, CodegenAnchor, Vector, dispatch};
 use flambeau_core::{Device, Element, Philox, Result, ensure};
 use std::mem::MaybeUninit;
 
-/// Writes every element of a contiguous tensor: `part(start, elements)` is called for stretches that begin at a multiple of
-/// four and writes the elements numbered from `start`.
+/// Writes every element of a contiguous tensor: `part(start, elements)` is called for chunks that begin at a multiple of
+/// four, and writes the elements from index `start` on.
 ///
 /// # Errors
 /// `Internal` where the tensor is not contiguous or of another type, `Busy` where its elements are held.
@@ -19,9 +19,9 @@ pub fn generate<T: Element>(
     out: &Tensor,
     part: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
 ) -> Result<()> {
-    /// An address that several threads write beside each other.
+    /// The address of elements that several threads write.
     struct Shared<T>(*mut MaybeUninit<T>);
-    // SAFETY: each thread writes the stretch it was given, and stretches do not overlap.
+    // SAFETY: each thread writes its own chunks, and chunks do not overlap.
     unsafe impl<T> Sync for Shared<T> {}
     impl<T> Shared<T> {
         fn at(&self, start: usize) -> *mut MaybeUninit<T> {
@@ -45,7 +45,7 @@ pub fn generate<T: Element>(
     with_guards(name, &[], &[out], |guarded| {
         let data = Shared(guarded.ptr(out.strided_view()).cast());
         parallel_for(0..out.numel() as usize, GRAIN, |range| {
-            // SAFETY: the guard is held, and a contiguous tensor has its elements side by side; stretches are disjoint.
+            // SAFETY: the guard is held, and the elements of a contiguous tensor are dense; chunks are disjoint.
             part(range.start, unsafe { std::slice::from_raw_parts_mut(data.at(range.start), range.len()) });
         });
         Ok(())
@@ -132,7 +132,7 @@ impl NormalElement for f64 {
     }
 }
 
-/// Pairs of normal numbers that are made at a time.
+/// Pairs of normal numbers that are computed at a time.
 const PAIRS: usize = 128;
 
 /// Element `2 k` and `2 k + 1` are the pair of standard normal numbers that Box and Muller ("A note on the generation of random
@@ -177,15 +177,15 @@ fn uniform_pair<E: NormalElement>(philox: Philox, k: usize) -> (E, E) {
     (E::uniform(&block[at..at + E::WORDS]), E::uniform(&block[at + E::WORDS..at + words]))
 }
 
-/// Turns pairs of uniform numbers into normal ones, in place.
+/// Computes pairs of normal numbers from pairs of uniform ones, in place.
 pub struct BoxMuller<E> {
     first: *mut E,
     second: *mut E,
     count: usize,
 }
 
-impl<E> Placed for BoxMuller<E> {
-    type Home = Self;
+impl<E> CodegenAnchor for BoxMuller<E> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, E: FloatLanes<I>> Kernel<I> for BoxMuller<E> {

@@ -14,35 +14,35 @@ mod any_fold;
 mod arg;
 mod blocks;
 mod cascade;
-mod columns;
-mod exponentials;
-mod few;
-mod floats;
+mod outer;
+mod log_sum_exp;
+mod small;
+mod row_float;
 mod fold;
 mod folds;
-mod lines;
+mod inner;
 mod moments;
 mod source;
-mod steps;
+mod dim_counter;
 mod targets;
 
 pub(crate) use arg::{arg_extreme, extreme_with_index};
 pub(crate) use blocks::fold_dense;
 pub(crate) use cascade::Cascade;
-pub(crate) use exponentials::{log_sum_exp, log_sum_exp_parts};
-pub(crate) use floats::{LineFloat, SHORT_LINE};
-pub(crate) use fold::{BLOCK, Finish, FloatFold, NumberFold, OrderedFold, computing_type};
+pub(crate) use log_sum_exp::{log_sum_exp, log_sum_exp_parts};
+pub(crate) use row_float::{RowFloat, SHORT_ROW};
+pub(crate) use fold::{BLOCK, Epilogue, FloatFold, NumberFold, OrderedFold, computing_type};
 pub(crate) use folds::*;
-pub(crate) use moments::{MomentElement, Moments, four, moments, moments_asking, moments_of, total};
+pub(crate) use moments::{MomentElement, Moments, four, moments, moments_with_prefetch, moments_of, total};
 pub(crate) use source::Source;
-pub(crate) use steps::Steps;
+pub(crate) use dim_counter::DimCounter;
 
-use crate::loops::ahead::Asking;
+use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use any_fold::AnyFold;
-use blocks::{Floats, FoldLines, FoldRows, Folding, Numbers, OrderedNumbers};
+use blocks::{Floats, FoldEachRow, AccumulateRows, Folding, Numbers, OrderedNumbers};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use targets::with_targets;
 
@@ -56,7 +56,7 @@ pub(crate) fn sum_fold(
     mask: DimMask,
     kernel: ScalarType,
     fold: impl NumberFold,
-    finish: Finish,
+    finish: Epilogue,
 ) -> Result<()> {
     dispatch_all_types!(accumulators, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), finish, fold.identity()))
 }
@@ -66,7 +66,7 @@ pub(crate) fn sum_fold(
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
 pub(crate) fn truth_fold(input: &Tensor, out: &Tensor, mask: DimMask, fold: impl NumberFold) -> Result<()> {
-    run::<bool, _>(input, out, mask, Numbers(fold), Finish::Keep, fold.identity())
+    run::<bool, _>(input, out, mask, Numbers(fold), Epilogue::Identity, fold.identity())
 }
 
 /// The same for any type that has an order but f16 and bf16, whose elements are folded as f32.
@@ -80,7 +80,7 @@ pub(crate) fn ordered_fold(
     kernel: ScalarType,
     fold: impl OrderedFold,
 ) -> Result<()> {
-    dispatch_all_types!(ordered_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Finish::Keep, fold.identity()))
+    dispatch_all_types!(ordered_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Epilogue::Identity, fold.identity()))
 }
 
 /// The same for f32 and f64.
@@ -93,7 +93,7 @@ pub(crate) fn float_fold(
     mask: DimMask,
     kernel: ScalarType,
     fold: impl FloatFold,
-    finish: Finish,
+    finish: Epilogue,
 ) -> Result<()> {
     dispatch_all_types!(wide_floats, kernel, "reduction", T => run::<T, _>(input, out, mask, Floats(fold), finish, fold.identity()))
 }
@@ -103,21 +103,21 @@ fn run<T, F>(
     out: &Tensor,
     mask: DimMask,
     lanes: F,
-    finish: Finish,
+    finish: Epilogue,
     identity: Scalar,
 ) -> Result<()>
 where
     T: Element + crate::vectorized::Convert,
     F: Copy + Send + Sync,
-    FoldLines<T, F>: EveryIsa,
-    FoldRows<T, F>: EveryIsa,
+    FoldEachRow<T, F>: EveryIsa,
+    AccumulateRows<T, F>: EveryIsa,
 {
     run_any(
         input,
         out,
         mask,
         T::SCALAR_TYPE,
-        &Folding::<T, F>::new(lanes, finish, identity, Asking::of_fold(input)),
+        &Folding::<T, F>::new(lanes, finish, identity, Prefetch::for_fold(input)),
     )
 }
 
@@ -129,15 +129,15 @@ fn run_any(
     kernel: ScalarType,
     fold: &dyn AnyFold,
 ) -> Result<()> {
-    if few::fold_few(input, out, mask, kernel, fold)? {
+    if small::fold_small(input, out, mask, kernel, fold)? {
         return Ok(());
     }
     with_targets(input, [out], mask, [kernel], |guarded, reduction, targets| {
         let source = Source::new(guarded, input, kernel)?;
-        if columns::suits(reduction) {
-            columns::fold_columns(reduction, source, targets[0], fold);
+        if outer::suits(reduction) {
+            outer::fold_outer(reduction, source, targets[0], fold);
         } else {
-            lines::fold_lines(reduction, source, targets, [kernel.size()], fold);
+            inner::fold_inner(reduction, source, targets, [kernel.size()], fold);
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! The inner loop: rows of elements of one type, each argument dense or one value repeated, results dense.
+//! The innermost loop of elementwise operators: rows of elements of one type, each argument dense or one value repeated, results dense.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::formulas::{
@@ -6,7 +6,7 @@ use super::formulas::{
     OrderedFormula,
 };
 use crate::vectorized::{
-    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Placed, Vector,
+    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, CodegenAnchor, Vector,
     dispatch,
 };
 use flambeau_core::ScalarType;
@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
+pub(super) const CACHE_LINE: usize = 64;
 
-/// Rows of `n` results and the arguments they are computed from. Addresses step by `row` bytes from one row to the next;
-/// within a row an argument is dense, or repeated.
+/// `rows` rows of `n` results, and the arguments they are computed from. The result's address grows by `to_row` bytes from one row to
+/// the next, an argument's by `from_row`; within a row an argument is dense, or one value for all (`repeated`).
 #[derive(Clone, Copy)]
 pub(super) struct Rows<const N: usize> {
     pub(super) to: *mut u8,
@@ -29,11 +29,12 @@ pub(super) struct Rows<const N: usize> {
     pub(super) repeated: [bool; N],
     pub(super) n: usize,
     pub(super) rows: usize,
-    /// Past the caches: `to` and all rows begin where a line does. Only for formulas that [stream](LaneFormula::STREAMS).
+    /// Results are written by non-temporal stores: `to` and all rows begin at a cache line. Only for formulas that have such
+    /// [stores](LaneFormula::STREAMS).
     pub(super) streams: bool,
-    /// How many bytes ahead arguments are asked for, if any is; 0 for those that are near. Where results do not stream, they want the
-    /// nearest cache for themselves, and arguments are asked for into the second.
-    pub(super) ahead: [usize; N],
+    /// The prefetch distance of each argument in bytes; 0 for one that is in L1 anyway, and for all where none is prefetched. Where
+    /// results are written to L1, arguments are prefetched into L2.
+    pub(super) prefetch: [usize; N],
 }
 
 impl<const N: usize> Rows<N> {
@@ -50,17 +51,17 @@ impl<const N: usize> Rows<N> {
             n,
             rows: 1,
             streams: false,
-            ahead: [0; N],
+            prefetch: [0; N],
         }
     }
 
-    /// The same rows, written past the caches, if they begin where lines do.
-    pub(super) fn streamed(&self) -> Option<Self> {
-        let begin = self.to.addr().is_multiple_of(LINE) && (self.rows == 1 || self.to_row % LINE as i64 == 0);
+    /// These rows, written by non-temporal stores, if all of them begin at a cache line.
+    pub(super) fn with_nt_stores(&self) -> Option<Self> {
+        let begin = self.to.addr().is_multiple_of(CACHE_LINE) && (self.rows == 1 || self.to_row % CACHE_LINE as i64 == 0);
         begin.then_some(Rows { streams: true, ..*self })
     }
 
-    /// Row number `r` by itself.
+    /// Row `r` by itself.
     pub(super) fn row(&self, r: usize) -> Self {
         let mut row = Rows { rows: 1, ..*self };
         row.to = self.to.wrapping_offset((r as i64 * self.to_row) as isize);
@@ -70,7 +71,7 @@ impl<const N: usize> Rows<N> {
         row
     }
 
-    /// A stretch of a single row, for elements of these sizes.
+    /// Elements `range` of a single row, for elements of these sizes.
     #[inline]
     pub(super) fn part(&self, range: Range<usize>, inputs: [usize; N], output: usize) -> Self {
         let mut part = *self;
@@ -87,11 +88,11 @@ impl<const N: usize> Rows<N> {
 // SAFETY: the addresses are used under guards that the thread which made the rows holds until all threads are done.
 unsafe impl<const N: usize> Sync for Rows<N> {}
 
-/// A formula as the loop needs it: lanes in, results written.
-pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + Placed {
+/// A formula as the loop calls it: it takes vectors and writes results.
+pub(super) trait LaneFormula<I: Isa, T: Lanes<I>, const N: usize>: Copy + CodegenAnchor {
     /// Bytes of one result.
     const OUTPUT_SIZE: usize;
-    /// Whether the loop can write past the caches: vectors of results are lines or halves of them.
+    /// Whether the loop has non-temporal stores: vectors of results fill a cache line or half of one.
     const STREAMS: bool = false;
 
     /// Evaluates all lanes, of which the first `count` matter, and writes their results.
@@ -112,14 +113,14 @@ macro_rules! store_lanes {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
-        impl<F> Placed for $wrapper<F> {
-            type Home = F;
+        impl<F> CodegenAnchor for $wrapper<F> {
+            type Anchor = F;
         }
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool =
-                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() >= LINE / 2 && N <= STREAMED;
+                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -136,7 +137,7 @@ macro_rules! store_lanes {
 
             #[inline(always)]
             unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
-                // SAFETY: this function's condition. A call of few elements has no time for one of `memcpy`.
+                // SAFETY: this function's condition. For so few elements a call of `memcpy` would cost more than the copy.
                 unsafe { T::store_partial(T::load(from.cast()), to.cast(), count) }
             }
         }
@@ -148,21 +149,21 @@ store_lanes!(Numbers, NumberFormula, Lanes;);
 store_lanes!(OrderedNumbers, OrderedFormula, OrderedLanes;);
 store_lanes!(Integers, IntegerFormula, IntegerLanes;);
 
-/// Arguments of kernels whose results may go past the caches.
-pub(super) const STREAMED: usize = 3;
+/// How many arguments a kernel with non-temporal stores has at most.
+pub(super) const MAX_STREAMING_INPUTS: usize = 3;
 
-/// Whether loops over these types [stream](LaneFormula::STREAMS) where there are such stores: truth values of wider numbers do not
-/// fill half a line.
-pub(super) fn streams(from: ScalarType, to: ScalarType) -> bool {
+/// Whether loops over these types have [non-temporal stores](LaneFormula::STREAMS) where the processor has them: the bools that are
+/// computed from a vector of wider numbers do not fill half a cache line.
+pub(super) fn supports_nt_stores(from: ScalarType, to: ScalarType) -> bool {
     from == to
 }
 
-/// A formula of two integers, and a note of whether some second one was 0.
+/// A formula of two integers, and a flag that is set where a divisor is 0.
 #[derive(Clone, Copy)]
 pub(super) struct Divides<'a, F>(pub(super) F, pub(super) &'a AtomicBool);
 
-impl<F> Placed for Divides<'_, F> {
-    type Home = F;
+impl<F> CodegenAnchor for Divides<'_, F> {
+    type Anchor = F;
 }
 
 impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for Divides<'_, F> {
@@ -172,9 +173,9 @@ impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula<2>> LaneFormula<I, T, 2> for 
     #[inline(always)]
     unsafe fn apply(self, args: [T::Vector; 2], to: *mut u8, count: usize) {
         let Divides(formula, by_zero) = self;
-        // Lanes past `count` hold zeros.
-        let here = <<T::Vector as Vector>::Mask as Mask>::first(count);
-        if (args[1].eq(T::Vector::zero()) & here).any() {
+        // Lanes past `count` hold zeros and are left out.
+        let inside = <<T::Vector as Vector>::Mask as Mask>::first(count);
+        if (args[1].eq(T::Vector::zero()) & inside).any() {
             by_zero.store(true, Ordering::Relaxed);
         }
         // SAFETY: this function's condition.
@@ -193,13 +194,13 @@ macro_rules! store_masks {
         #[derive(Clone, Copy)]
         pub(super) struct $wrapper<F>(pub(super) F);
 
-        impl<F> Placed for $wrapper<F> {
-            type Home = F;
+        impl<F> CodegenAnchor for $wrapper<F> {
+            type Anchor = F;
         }
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<bool>();
-            const STREAMS: bool = I::STREAMS_LINES && T::Vector::LANES >= LINE / 2 && N <= STREAMED;
+            const STREAMS: bool = I::STREAMS_LINES && T::Vector::LANES >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -237,8 +238,8 @@ where
     unsafe { dispatch(RowKernel { rows, formula, element: PhantomData::<T> }) }
 }
 
-impl<T, F: Placed, const N: usize> Placed for RowKernel<'_, T, F, N> {
-    type Home = F::Home;
+impl<T, F: CodegenAnchor, const N: usize> CodegenAnchor for RowKernel<'_, T, F, N> {
+    type Anchor = F::Anchor;
 }
 
 impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for RowKernel<'_, T, F, N> {
@@ -261,35 +262,38 @@ impl<I: Isa, T: Lanes<I>, F: LaneFormula<I, T, N>, const N: usize> Kernel<I> for
     }
 }
 
-/// Room for one vector, in one line.
+/// Memory for one vector, aligned to a cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
-struct Spread([MaybeUninit<u64>; 8]);
+struct VectorBuf([MaybeUninit<u64>; 8]);
 
-impl Spread {
+impl VectorBuf {
     const EMPTY: Self = Self([const { MaybeUninit::uninit() }; 8]);
 }
 
-/// Reads from the middle of a vector that is a line: lines that are read in halves the processor fetches further ahead by itself.
+/// Loads a byte from the middle of a vector that fills a cache line: AMD's hardware prefetcher runs further ahead where two loads read
+/// each cache line.
 ///
 /// # Safety
-/// - `line` holds a vector.
+/// - `vector` is valid for reading a vector.
 #[inline(always)]
-pub(super) unsafe fn touch_middle<I: Isa, T: Lanes<I>>(line: *const u8) {
-    if T::Vector::LANES * size_of::<T>() == LINE {
+pub(super) unsafe fn touch_second_half<I: Isa, T: Lanes<I>>(vector: *const u8) {
+    if T::Vector::LANES * size_of::<T>() == CACHE_LINE {
         // SAFETY: inside the vector.
-        unsafe { line.add(LINE / 2).read_volatile() };
+        unsafe { vector.add(CACHE_LINE / 2).read_volatile() };
     }
 }
 
-/// One of the rows, from `from` to `to`. The formula stands here once, for whole vectors and for the last elements: it is the larger part of the code of
-/// most kernels, and there are thousands of them. So that its loop asks for no count, the last elements are moved to whole
-/// vectors, and the loop is entered again; where it [streams](LaneFormula::STREAMS), a vector of results goes past the caches at
-/// once, so that they are written while the next are computed.
+/// One of the rows, from `from` to `to`.
+///
+/// The formula is inlined here once, for whole vectors and for the last elements: it is most of the machine code of a kernel, and
+/// there are thousands of kernels. So the last elements are copied to whole vectors on the stack, and the loop runs once more for
+/// them, so that it needs no count of lanes. With [non-temporal stores](LaneFormula::STREAMS) each vector of results is written by one
+/// right away, so that memory is busy while the next vector is computed.
 ///
 /// # Safety
 /// - Dense arguments are valid for reading `n` elements of `T`, repeated ones for one; `to` for writing `n` results. If it
-///   `streams`, `to` begins where a line does.
+///   `streams`, `to` begins at a cache line.
 #[inline(always)]
 unsafe fn row<I, T, F, const N: usize>(rows: &Rows<N>, mut to: *mut u8, mut from: [*const u8; N], formula: F)
 where
@@ -297,13 +301,13 @@ where
     T: Lanes<I>,
     F: LaneFormula<I, T, N>,
 {
-    const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<Spread>()) };
-    const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<Spread>()) };
-    let Rows { repeated, n, streams, ahead, .. } = *rows;
+    const { assert!(T::Vector::LANES * size_of::<T>() <= size_of::<VectorBuf>()) };
+    const { assert!(T::Vector::LANES * F::OUTPUT_SIZE <= size_of::<VectorBuf>()) };
+    let Rows { repeated, n, streams, prefetch, .. } = *rows;
     let lanes = T::Vector::LANES;
-    let (mut streams, asks) = (streams && F::STREAMS, ahead != [0; N]);
-    let mut spread = [Spread::EMPTY; N];
-    let mut last = Spread::EMPTY;
+    let (mut streams, prefetches) = (streams && F::STREAMS, prefetch != [0; N]);
+    let mut full = [VectorBuf::EMPTY; N];
+    let mut last = VectorBuf::EMPTY;
     let mut step = [lanes * size_of::<T>(); N];
     let (mut whole, rest, mut count) = (n / lanes, n % lanes, lanes);
     let end = to.wrapping_add((n - rest) * F::OUTPUT_SIZE);
@@ -312,7 +316,7 @@ where
     unsafe {
         for i in 0..N {
             if repeated[i] {
-                let full = (&raw mut spread[i]).cast::<T>();
+                let full = (&raw mut full[i]).cast::<T>();
                 T::store(T::Vector::splat(T::load_one(from[i].cast()).widen()), full);
                 (from[i], step[i]) = (full.cast_const().cast(), 0);
             }
@@ -321,23 +325,23 @@ where
             for _ in 0..whole {
                 let mut args = [T::Vector::zero(); N];
                 for i in 0..N {
-                    // One choice inside the other: of two that stand apart the compiler makes a loop for each at small formulas only.
+                    // One branch inside the other: the compiler unswitches two separate ones, a loop for each, only for small formulas.
                     if streams {
-                        I::prefetch(from[i].wrapping_add(ahead[i]));
-                        touch_middle::<I, T>(from[i]);
-                    } else if asks {
-                        I::prefetch_second(from[i].wrapping_add(ahead[i]));
-                        touch_middle::<I, T>(from[i]);
+                        I::prefetch(from[i].wrapping_add(prefetch[i]));
+                        touch_second_half::<I, T>(from[i]);
+                    } else if prefetches {
+                        I::prefetch_second(from[i].wrapping_add(prefetch[i]));
+                        touch_second_half::<I, T>(from[i]);
                     }
                     args[i] = T::load(from[i].cast());
                     from[i] = from[i].wrapping_add(step[i]);
                 }
-                let mut line = Spread::EMPTY;
-                formula.apply(args, if streams { (&raw mut line).cast() } else { to }, count);
-                if streams && lanes * F::OUTPUT_SIZE == LINE {
-                    I::stream_line((&raw const line).cast(), to);
+                let mut results = VectorBuf::EMPTY;
+                formula.apply(args, if streams { (&raw mut results).cast() } else { to }, count);
+                if streams && lanes * F::OUTPUT_SIZE == CACHE_LINE {
+                    I::stream_line((&raw const results).cast(), to);
                 } else if streams {
-                    I::stream_half_line((&raw const line).cast(), to);
+                    I::stream_half_line((&raw const results).cast(), to);
                 }
                 to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }
@@ -349,7 +353,7 @@ where
             }
             for i in 0..N {
                 if !repeated[i] {
-                    let full = (&raw mut spread[i]).cast::<T>();
+                    let full = (&raw mut full[i]).cast::<T>();
                     T::store(T::load_partial(from[i].cast(), rest), full);
                     from[i] = full.cast_const().cast();
                 }
@@ -360,7 +364,7 @@ where
     }
 }
 
-/// The same for a floating point formula.
+/// [`dispatch_rows`] for a floating point formula.
 ///
 /// # Safety
 /// - The elements of the rows are valid, of type `T`.

@@ -1,4 +1,4 @@
-//! Choosing between two values by a truth value, and asking whether truth values hold everywhere.
+//! `where`: the choice between two values by a bool; and whether all elements of a bool tensor are true.
 #![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
 
 use super::rows::Rows;
@@ -6,13 +6,14 @@ use super::tiles::{self, for_each_rows};
 use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
+use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, CodegenAnchor, Vector, dispatch};
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::marker::PhantomData;
 
 /// Writes `yes` where the condition holds and `no` elsewhere: an iterator of one output, a bool condition and two inputs.
 ///
-/// Bits are moved and never computed with, so one loop serves every type of a size; but what bool chooses from may be any byte.
+/// Elements are moved as bits, so one loop serves every type of a size; except for bool, whose bytes may be other than 0 and 1 and are
+/// normalized.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where an operand may not be touched, `NotImplemented` for elements of sixteen bytes.
@@ -41,7 +42,7 @@ where
         &tiles::Kernel {
             inputs: [ScalarType::Bool, dtype, dtype],
             output: dtype,
-            heeds_streams: false,
+            supports_nt_stores: false,
             run: &run,
         },
     )
@@ -53,8 +54,8 @@ struct Select<'r, T> {
     element: PhantomData<T>,
 }
 
-impl<T> Placed for Select<'_, T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Select<'_, T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: Lanes<I>> Kernel<I> for Select<'_, T> {
@@ -93,7 +94,7 @@ unsafe fn row<I: Isa, T: Lanes<I>>(rows: &Rows<3>) {
     }
 }
 
-/// `count` truth values from element `at` on.
+/// `count` elements of the condition from element `at` on, as a mask.
 ///
 /// # Safety
 /// - As [`row`], with `at + count` at most `n`.
@@ -105,7 +106,7 @@ unsafe fn condition<I: Isa, T: Lanes<I>>(
 ) -> <T::Vector as Vector>::Mask {
     type MaskOf<V> = <V as Vector>::Mask;
     if rows.repeated[0] {
-        // SAFETY: a byte that is there, whatever it holds.
+        // SAFETY: the condition has one element, of any value.
         let holds = unsafe { rows.from[0].cast::<u8>().read() } != 0;
         return MaskOf::<T::Vector>::first(if holds { count } else { 0 });
     }
@@ -130,7 +131,7 @@ unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count:
     }
 }
 
-/// Whether every element of a bool tensor on the CPU is true; of none, too.
+/// Whether every element of a bool tensor is true, as it is where there are none. Elements of another device are copied to the host.
 ///
 /// # Errors
 /// `Dtype` for other types, `Device` where there are no elements to look at, `Busy` where they may not be read.

@@ -1,4 +1,4 @@
-//! Elements moved between strides, by their size alone.
+//! Copies between strides of elements of any type of a size.
 #![expect(unsafe_code, reason = "moves elements of operands whose guards the callers hold")]
 
 /// Copies `count` elements of `size` bytes between strides in bytes.
@@ -16,11 +16,11 @@ pub(super) unsafe fn copy_strided(
     // SAFETY: by this function's conditions.
     unsafe {
         match size {
-            1 => steps::<u8>(from, from_stride, to, to_stride, count),
-            2 => steps::<u16>(from, from_stride, to, to_stride, count),
-            4 => steps::<u32>(from, from_stride, to, to_stride, count),
-            8 => steps::<u64>(from, from_stride, to, to_stride, count),
-            _ => steps::<[u64; 2]>(from, from_stride, to, to_stride, count),
+            1 => copy_bits::<u8>(from, from_stride, to, to_stride, count),
+            2 => copy_bits::<u16>(from, from_stride, to, to_stride, count),
+            4 => copy_bits::<u32>(from, from_stride, to, to_stride, count),
+            8 => copy_bits::<u64>(from, from_stride, to, to_stride, count),
+            _ => copy_bits::<[u64; 2]>(from, from_stride, to, to_stride, count),
         }
     }
 }
@@ -28,9 +28,9 @@ pub(super) unsafe fn copy_strided(
 /// # Safety
 /// - As [`copy_strided`], with `size` that of `Bits`.
 #[inline(always)]
-unsafe fn steps<Bits: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
+unsafe fn copy_bits<Bits: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
     if from_stride == 0 && to_stride == size_of::<Bits>() as i64 && count > 0 {
-        // SAFETY: one element, and room for `count`.
+        // SAFETY: `from` is valid for one element, and `to` for `count`.
         unsafe {
             let value = from.cast::<Bits>().read_unaligned();
             for i in 0..count {

@@ -7,7 +7,7 @@
 //! of a chain.
 
 use super::Tensor;
-use super::spare::{Held, compute};
+use super::buffer_reuse::{MaybeDonated, compute};
 use crate::ops;
 use flambeau_core::{Result, Scalar};
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -24,7 +24,7 @@ pub trait Operand: sealed::Sealed + Sized {
     ///
     /// # Errors
     /// The operand's own, and those of `f`.
-    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R>;
+    fn with<R>(self, f: impl FnOnce(MaybeDonated<'_>) -> Result<R>) -> Result<R>;
 
     /// Writes the operand, broadcast and converted, into `target`.
     ///
@@ -38,24 +38,24 @@ pub trait Operand: sealed::Sealed + Sized {
 impl sealed::Sealed for &Tensor {}
 impl Operand for &Tensor {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
-        f(Held::Lent(self))
+    fn with<R>(self, f: impl FnOnce(MaybeDonated<'_>) -> Result<R>) -> Result<R> {
+        f(MaybeDonated::Borrowed(self))
     }
 }
 
 impl sealed::Sealed for Tensor {}
 impl Operand for Tensor {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
-        f(Held::Given(self))
+    fn with<R>(self, f: impl FnOnce(MaybeDonated<'_>) -> Result<R>) -> Result<R> {
+        f(MaybeDonated::Donated(self))
     }
 }
 
 impl sealed::Sealed for Result<Tensor> {}
 impl Operand for Result<Tensor> {
     #[inline]
-    fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
-        f(Held::Given(self?))
+    fn with<R>(self, f: impl FnOnce(MaybeDonated<'_>) -> Result<R>) -> Result<R> {
+        f(MaybeDonated::Donated(self?))
     }
 }
 
@@ -64,8 +64,8 @@ macro_rules! numbers {
         impl sealed::Sealed for $rust {}
         impl Operand for $rust {
             #[inline]
-            fn with<R>(self, f: impl FnOnce(Held<'_>) -> Result<R>) -> Result<R> {
-                f(Held::Lent(&Tensor::wrapped_number(self.into())?))
+            fn with<R>(self, f: impl FnOnce(MaybeDonated<'_>) -> Result<R>) -> Result<R> {
+                f(MaybeDonated::Borrowed(&Tensor::wrapped_number(self.into())?))
             }
 
             fn write_into(self, target: &Tensor) -> Result<()> {

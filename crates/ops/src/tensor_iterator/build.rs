@@ -13,7 +13,7 @@ type Order = SmallVec<[usize; 6]>;
 impl<'a> TensorIterator<'a> {
     /// A formula of no input, for an output that exists: `fill_`.
     pub fn build_nullary_op(&mut self) -> Result<()> {
-        if self.build_plain_nullary() { Ok(()) } else { self.build(Config::SAME) }
+        if self.build_trivial_nullary() { Ok(()) } else { self.build(Config::SAME) }
     }
 
     /// A formula of one input whose result has its type.
@@ -64,7 +64,7 @@ impl<'a> TensorIterator<'a> {
     /// Those of [`build`](Self::build).
     #[inline]
     pub fn build_from<const N: usize>(&mut self, inputs: &[&'a Tensor; N], config: Config) -> Result<()> {
-        if self.build_plain(inputs, config)? {
+        if self.build_trivial(inputs, config)? {
             return Ok(());
         }
         inputs.iter().for_each(|input| self.add_input(input));
@@ -165,7 +165,7 @@ impl<'a> TensorIterator<'a> {
         for operand in &mut self.operands[..self.outputs] {
             match operand.output {
                 Some(Output::Allocate) | None => operand.dtype = result,
-                Some(Output::InPlace(_)) | Some(Output::Given(_)) => ensure!(
+                Some(Output::InPlace(_)) | Some(Output::Out(_)) => ensure!(
                     config.cast_freely || result.can_cast(operand.dtype),
                     Dtype,
                     "result type {result} can't be cast to the desired output type {}",
@@ -188,7 +188,7 @@ impl<'a> TensorIterator<'a> {
                     "output with shape {sizes:?} doesn't match the broadcast shape {:?}",
                     self.sizes
                 ),
-                Some(Output::Given(t)) if sizes != self.sizes.as_slice() => {
+                Some(Output::Out(t)) if sizes != self.sizes.as_slice() => {
                     crate::structured::ensure_takes(t, &self.sizes, t.device())?;
                     operand.handle = Handle::None;
                 }

@@ -60,7 +60,7 @@ impl<'a> Operand<'a> {
     pub(super) fn output(output: Output<'a>) -> Self {
         let (handle, dtype) = match output {
             Output::Allocate => (Handle::None, ScalarType::F32),
-            Output::InPlace(t) | Output::Given(t) => (Handle::borrowed(t), t.dtype()),
+            Output::InPlace(t) | Output::Out(t) => (Handle::borrowed(t), t.dtype()),
         };
         Operand { handle, output: Some(output), strides: DimVec::new(), fresh: false, dtype }
     }
@@ -113,7 +113,7 @@ impl<'a> Operand<'a> {
     /// Brings the values of the tensor that stands for a given one to it.
     pub(super) fn put_into_given(&self) -> Result<()> {
         match (&self.output, &self.handle) {
-            (Some(Output::Given(given)), Handle::Owned(made)) => crate::structured::put_into(made, given),
+            (Some(Output::Out(given)), Handle::Owned(made)) => crate::structured::put_into(made, given),
             _ => Ok(()),
         }
     }

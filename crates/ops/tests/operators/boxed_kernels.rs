@@ -144,7 +144,7 @@ fn operators_defined_at_run_time() {
 #[test]
 fn a_layout_has_its_own_kernels_and_no_others() {
     let sizes = [2i64, 3];
-    let tensor = TensorImpl::of_parts(Parts {
+    let tensor = TensorImpl::from_parts(Parts {
         layout: Layout::Sparse,
         device: Device::CPU,
         dtype: ScalarType::F32,

@@ -268,7 +268,7 @@ fn nll_loss_and_its_gradient() {
     );
     assert!(ops::nll_loss(&x, &sample(&[6], ScalarType::F32, 1), None, 1, -100).is_err());
     let one = ops::nll_loss(
-        &flambeau_ops::native::view::select(&x, 0, 1).unwrap(),
+        &flambeau_ops::native::shape::view::select(&x, 0, 1).unwrap(),
         &Tensor::from_vec(vec![4i64], &[]).unwrap(),
         None,
         1,

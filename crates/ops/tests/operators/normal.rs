@@ -1,6 +1,6 @@
 //! The normal distribution as numbers, against its own integral and a table.
 
-use flambeau_ops::native::each::normal::{ndtr, ndtri};
+use flambeau_ops::native::pointwise::special_scalar::normal::{ndtr, ndtri};
 
 /// The density summed by Simpson's rule between the quantiles is the share between them.
 #[test]

@@ -4,11 +4,11 @@
 
 #[path = "../../src/loops/reduce/accumulator.rs"]
 mod accumulator;
-#[path = "../../src/native/stored.rs"]
+#[path = "../../src/native/element_bits.rs"]
 mod stored;
 #[path = "../../src/loops/strided.rs"]
 mod strided;
-#[path = "../../src/native/walk.rs"]
+#[path = "../../src/native/strided_iter.rs"]
 mod walk;
 
 use accumulator::Accumulator;

@@ -411,13 +411,13 @@ fn out_takes_any_layout_and_may_share_memory() {
     let t = sample(&[6, 40], ScalarType::F32, 2);
     let want = values(&ops::sum_dim_intlist(&t, Some(&[1]), false, None).unwrap());
     let wide = ops::full(&[6, 2], Scalar::Int(9), Some(ScalarType::F64), None, None, None).unwrap();
-    let column = flambeau_ops::native::view::select(&wide, 1, 1).unwrap();
+    let column = flambeau_ops::native::shape::view::select(&wide, 1, 1).unwrap();
     ops::sum_intlist_out(&t, Some(&[1]), false, None, &column).unwrap();
     // The sum is computed in the type of `out`.
     let in_doubles = ops::sum_dim_intlist(&t, Some(&[1]), false, Some(ScalarType::F64)).unwrap();
     assert_eq!(values(&column), values(&in_doubles));
     assert_eq!(values(&wide)[0], 9.0);
-    let inside = flambeau_ops::native::view::select(&t, 1, 0).unwrap();
+    let inside = flambeau_ops::native::shape::view::select(&t, 1, 0).unwrap();
     ops::sum_intlist_out(&t, Some(&[1]), false, None, &inside).unwrap();
     assert_eq!(values(&inside), want);
 }

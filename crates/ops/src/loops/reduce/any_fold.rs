@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "declares what a fold promises")]
 
 use super::accumulator::Accumulator;
-use super::fold::{DenseLines, LineFold};
+use super::fold::{DenseRows, RowFold};
 
 /// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
 pub(super) trait AnyFold: Sync {
@@ -45,7 +45,7 @@ pub(super) trait AnyFold: Sync {
     unsafe fn write(&self, from: *const u8, n: usize, to: *mut u8, stride: isize);
 }
 
-impl LineFold<1> for &dyn AnyFold {
+impl RowFold<1> for &dyn AnyFold {
     type State = Accumulator;
 
     fn empty(self) -> Accumulator {
@@ -62,8 +62,8 @@ impl LineFold<1> for &dyn AnyFold {
         unsafe { AnyFold::block(self, from, n) }
     }
 
-    unsafe fn lines(self, lines: DenseLines<1>) {
-        let DenseLines { from, n, size, apart, to: [to], strides: [stride], count } = lines;
+    unsafe fn lines(self, lines: DenseRows<1>) {
+        let DenseRows { from, n, size, apart, to: [to], strides: [stride], count } = lines;
         // SAFETY: this function's conditions.
         unsafe {
             if stride != size as isize {

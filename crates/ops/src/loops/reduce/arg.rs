@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::blocks::fold_dense_ordered;
-use super::fold::{LineFold, OrderedFold, computing_type};
-use super::folds::{Greatest, Least};
-use super::targets::line_fold;
-use crate::loops::ahead::Asking;
+use super::fold::{RowFold, OrderedFold, computing_type};
+use super::folds::{Maximum, Minimum};
+use super::targets::row_fold;
+use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Placed, Vector, dispatch};
+use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, CodegenAnchor, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType};
 use std::marker::PhantomData;
@@ -19,8 +19,8 @@ pub(super) struct Find<T> {
     value: T,
 }
 
-impl<T> Placed for Find<T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Find<T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: Lanes<I>> Kernel<I, usize> for Find<T> {
@@ -57,7 +57,7 @@ struct Extreme<T> {
 #[derive(Clone, Copy)]
 struct ArgFold<T> {
     largest: bool,
-    asking: Asking,
+    prefetch: Prefetch,
     element: PhantomData<fn() -> T>,
 }
 
@@ -70,7 +70,7 @@ impl<T: Element + PartialOrd + Convert> ArgFold<T> {
     {
         // SAFETY: the callers' `from` is valid for `n` elements.
         unsafe {
-            let value = fold_dense_ordered(from, n, self.asking, fold);
+            let value = fold_dense_ordered(from, n, self.prefetch, fold);
             Extreme { value, index: first + dispatch(Find { from, n, value }) }
         }
     }
@@ -85,7 +85,7 @@ impl<T: Element + PartialOrd + Convert> ArgFold<T> {
 
 macro_rules! arg_folds {
     ($results:literal, |$state:ident, $to:ident| $write:expr; $($type:ty)*) => {$(
-        impl LineFold<$results> for ArgFold<$type> {
+        impl RowFold<$results> for ArgFold<$type> {
             type State = Extreme<$type>;
 
             fn empty(self) -> Self::State {
@@ -97,9 +97,9 @@ macro_rules! arg_folds {
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
                     if self.largest {
-                        self.find(from.cast(), n, first, Greatest::of(dtype))
+                        self.find(from.cast(), n, first, Maximum::of(dtype))
                     } else {
-                        self.find(from.cast(), n, first, Least::of(dtype))
+                        self.find(from.cast(), n, first, Minimum::of(dtype))
                     }
                 }
             }
@@ -131,19 +131,19 @@ unsafe fn put<T>(to: *mut u8, value: T) {
 /// The index of the extreme along one dimension, the first of equals or of NaNs.
 ///
 /// # Errors
-/// As [`line_fold`].
+/// As [`row_fold`].
 pub(crate) fn arg_extreme(input: &Tensor, out: &Tensor, mask: DimMask, largest: bool) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(ordered_computing, kernel, "argmax", T => {
-        let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
-        line_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
+        let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
+        row_fold(input, [out], mask, kernel, [ScalarType::I64], fold)
     })
 }
 
 /// The extreme along one dimension, and its index.
 ///
 /// # Errors
-/// As [`line_fold`].
+/// As [`row_fold`].
 pub(crate) fn extreme_with_index(
     input: &Tensor,
     values: &Tensor,
@@ -153,7 +153,7 @@ pub(crate) fn extreme_with_index(
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(ordered_computing, kernel, "max", T => {
-        let fold = ArgFold::<T> { largest, asking: Asking::of_fold(input), element: PhantomData };
-        line_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
+        let fold = ArgFold::<T> { largest, prefetch: Prefetch::for_fold(input), element: PhantomData };
+        row_fold(input, [values, indices], mask, kernel, [kernel, ScalarType::I64], fold)
     })
 }

@@ -3,11 +3,11 @@
 
 use super::accumulator::Accumulator;
 use super::any_fold::AnyFold;
-use super::fold::{BLOCK, CHUNK, Finish, FloatFold, NumberFold, OrderedFold};
-use crate::loops::ahead::Asking;
-use crate::loops::rows::touch_middle;
+use super::fold::{BLOCK, CHUNK, Epilogue, FloatFold, NumberFold, OrderedFold};
+use crate::loops::prefetch::Prefetch;
+use crate::loops::rows::touch_second_half;
 use crate::vectorized::{
-    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Placed, Vector, dispatch,
+    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, CodegenAnchor, Vector, dispatch,
     load_one,
 };
 use flambeau_core::{Element, Scalar};
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// A fold as the kernels need it.
-pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy + Placed {
+pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy + CodegenAnchor {
     fn identity(self) -> T::Vector;
     fn step(self, acc: T::Vector, x: T::Vector) -> T::Vector;
     fn combine(self, a: T::Vector, b: T::Vector) -> T::Vector;
@@ -26,8 +26,8 @@ macro_rules! lane_fold {
         #[derive(Clone, Copy)]
         pub(crate) struct $wrapper<F>(pub(crate) F);
 
-        impl<F> Placed for $wrapper<F> {
-            type Home = F;
+        impl<F> CodegenAnchor for $wrapper<F> {
+            type Anchor = F;
         }
 
         impl<I: Isa, T: $lanes<I>, F: $fold> LaneFold<I, T> for $wrapper<F> {
@@ -55,21 +55,21 @@ lane_fold!(Floats, FloatFold, FloatLanes);
 #[derive(Clone, Copy)]
 pub(crate) struct Folding<T, F> {
     lanes: F,
-    finish: Finish,
+    finish: Epilogue,
     identity: T,
-    asking: Asking,
+    prefetch: Prefetch,
 }
 
 impl<T: Element, F> Folding<T, F> {
-    pub(super) fn new(lanes: F, finish: Finish, identity: Scalar, asking: Asking) -> Self {
-        Folding { lanes, finish, identity: T::from_scalar(identity), asking }
+    pub(super) fn new(lanes: F, finish: Epilogue, identity: Scalar, prefetch: Prefetch) -> Self {
+        Folding { lanes, finish, identity: T::from_scalar(identity), prefetch }
     }
 }
 
 impl<T, F: Copy> Folding<T, F> {
     /// The kernel for a single line of `n` elements.
-    fn one_line(&self, from: *const T, n: usize, to: *mut T) -> FoldLines<T, F> {
-        FoldLines { from, n, apart: 0, to, count: 1, pairs: false, asking: self.asking, lanes: self.lanes }
+    fn one_line(&self, from: *const T, n: usize, to: *mut T) -> FoldEachRow<T, F> {
+        FoldEachRow { from, n, apart: 0, to, count: 1, pairs: false, prefetch: self.prefetch, lanes: self.lanes }
     }
 }
 
@@ -77,8 +77,8 @@ impl<T, F> AnyFold for Folding<T, F>
 where
     T: Element + Convert,
     F: Copy + Send + Sync,
-    FoldLines<T, F>: EveryIsa,
-    FoldRows<T, F>: EveryIsa,
+    FoldEachRow<T, F>: EveryIsa,
+    AccumulateRows<T, F>: EveryIsa,
 {
     fn identity(&self) -> Accumulator {
         Accumulator::of(self.identity)
@@ -87,7 +87,7 @@ where
     unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize) {
         let (from, to) = (from.cast(), to.cast());
         // SAFETY: the lines hold `n` elements each, and `to` takes one of each.
-        unsafe { dispatch(FoldLines { apart, count, ..self.one_line(from, n, to) }) }
+        unsafe { dispatch(FoldEachRow { apart, count, ..self.one_line(from, n, to) }) }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
@@ -96,7 +96,7 @@ where
             let pair = [a, b].map(|acc| load_one(acc.as_ptr().cast::<T>()));
             let (from, mut result) = (pair.as_ptr(), self.identity);
             let to = &raw mut result;
-            dispatch(FoldLines { pairs: true, ..self.one_line(from, 2, to) });
+            dispatch(FoldEachRow { pairs: true, ..self.one_line(from, 2, to) });
             Accumulator::of(result)
         }
     }
@@ -105,7 +105,7 @@ where
         let (rows, count, to) = (rows.as_ptr(), rows.len(), to.cast::<T>());
         // SAFETY: the rows and `to` hold `n` elements.
         unsafe {
-            dispatch(FoldRows { rows, count, to, n, accumulators, lanes: self.lanes, element: PhantomData })
+            dispatch(AccumulateRows { rows, count, to, n, accumulators, lanes: self.lanes, element: PhantomData })
         }
     }
 
@@ -128,14 +128,14 @@ where
 pub(crate) unsafe fn fold_dense<T: Element + Convert, F: NumberFold>(
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     fold: F,
 ) -> T
 where
     FoldKernel<T, Numbers<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, asking, lanes: Numbers(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, prefetch, lanes: Numbers(fold) }) }
 }
 
 /// The same with an [`OrderedFold`].
@@ -146,14 +146,14 @@ where
 pub(crate) unsafe fn fold_dense_ordered<T: Element + Convert, F: OrderedFold>(
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     fold: F,
 ) -> T
 where
     FoldKernel<T, OrderedNumbers<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, asking, lanes: OrderedNumbers(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, prefetch, lanes: OrderedNumbers(fold) }) }
 }
 
 /// The same with a [`FloatFold`].
@@ -164,55 +164,55 @@ where
 pub(crate) unsafe fn fold_dense_floats<T: Element + Convert, F: FloatFold>(
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     fold: F,
 ) -> T
 where
     FoldKernel<T, Floats<F>>: EveryIsa<T>,
 {
     // SAFETY: this function's condition.
-    unsafe { dispatch(FoldKernel { from, n, asking, lanes: Floats(fold) }) }
+    unsafe { dispatch(FoldKernel { from, n, prefetch, lanes: Floats(fold) }) }
 }
 
 /// Folds `n` elements.
 pub(crate) struct FoldKernel<T, F> {
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     lanes: F,
 }
 
-impl<T, F: Placed> Placed for FoldKernel<T, F> {
-    type Home = F::Home;
+impl<T, F: CodegenAnchor> CodegenAnchor for FoldKernel<T, F> {
+    type Anchor = F::Anchor;
 }
 
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     #[inline(always)]
     unsafe fn run(self) -> T {
         // SAFETY: `from` holds `n` elements.
-        first_lane::<I, T>(unsafe { fold_lanes::<I, T, F>(self.from, self.n, self.asking, self.lanes) })
+        first_lane::<I, T>(unsafe { fold_lanes::<I, T, F>(self.from, self.n, self.prefetch, self.lanes) })
     }
 }
 
 /// Folds `count` lines of `n` elements each, `apart` bytes from one to the next, into adjacent accumulators; or combines pairs of them.
 ///
 /// Lines are folded in one call, so that the processor reads the next one while it adds up the lanes of this one.
-pub(crate) struct FoldLines<T, F> {
+pub(crate) struct FoldEachRow<T, F> {
     from: *const T,
     n: usize,
     apart: isize,
     to: *mut T,
     count: usize,
     pairs: bool,
-    asking: Asking,
+    prefetch: Prefetch,
     lanes: F,
 }
 
-impl<T, F: Placed> Placed for FoldLines<T, F> {
-    type Home = F::Home;
+impl<T, F: CodegenAnchor> CodegenAnchor for FoldEachRow<T, F> {
+    type Anchor = F::Anchor;
 }
 
-impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
         for line in 0..self.count {
@@ -223,7 +223,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldLines<T, F> {
                     let [a, b] = [0, 1].map(|i| T::Vector::splat(T::load_one(from.add(i)).widen()));
                     self.lanes.combine(a, b)
                 } else {
-                    fold_lanes::<I, T, F>(from, self.n, self.asking, self.lanes)
+                    fold_lanes::<I, T, F>(from, self.n, self.prefetch, self.lanes)
                 };
                 self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
             }
@@ -242,20 +242,20 @@ const LEVELS: usize = 5;
 pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     f: F,
 ) -> T::Vector {
     debug_assert!(n <= CHUNK);
     // SAFETY: each block lies within the `n` elements.
     unsafe {
-        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), asking, f);
+        let mut all = fold_block::<I, T, F>(from, n.min(BLOCK), prefetch, f);
         if n > BLOCK {
             // Whole vectors are combined as the carries of a binary counter: `partials[level]` of 2^level blocks.
             let mut partials = [all; LEVELS];
             let blocks = n.div_ceil(BLOCK);
             for number in 1..blocks {
                 let start = number * BLOCK;
-                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), asking, f);
+                let mut part = fold_block::<I, T, F>(from.add(start), BLOCK.min(n - start), prefetch, f);
                 let mut level = 0;
                 while number >> level & 1 == 1 {
                     part = f.combine(partials[level], part);
@@ -288,7 +288,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
 pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     from: *const T,
     n: usize,
-    asking: Asking,
+    prefetch: Prefetch,
     f: F,
 ) -> T::Vector {
     let lanes = T::Vector::LANES;
@@ -300,13 +300,13 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         while at + 4 * lanes <= n {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
-                let soon = from.cast::<u8>().wrapping_add(asking.bytes);
-                if asking.by_halves {
-                    if asking.bytes != 0 {
+                let soon = from.cast::<u8>().wrapping_add(prefetch.bytes);
+                if prefetch.by_halves {
+                    if prefetch.bytes != 0 {
                         I::prefetch_second(soon);
                     }
-                    touch_middle::<I, T>(from.cast());
-                } else if asking.bytes != 0 {
+                    touch_second_half::<I, T>(from.cast());
+                } else if prefetch.bytes != 0 {
                     I::prefetch(soon);
                 }
                 *acc = f.step(*acc, T::load(from));
@@ -359,7 +359,7 @@ pub(super) fn first_lane<I: Isa, T: Lanes<I>>(vector: T::Vector) -> T {
 }
 
 /// Folds rows into a row of accumulators; or combines one row of accumulators with another.
-pub(crate) struct FoldRows<T, F> {
+pub(crate) struct AccumulateRows<T, F> {
     rows: *const *const u8,
     count: usize,
     to: *mut T,
@@ -369,14 +369,14 @@ pub(crate) struct FoldRows<T, F> {
     element: PhantomData<T>,
 }
 
-impl<T, F: Placed> Placed for FoldRows<T, F> {
-    type Home = F::Home;
+impl<T, F: CodegenAnchor> CodegenAnchor for AccumulateRows<T, F> {
+    type Anchor = F::Anchor;
 }
 
 /// Rows that pass together: more would be more streams than the processor fetches ahead.
 const TOGETHER: usize = 8;
 
-impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldRows<T, F> {
+impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
         for first in (0..self.count).step_by(TOGETHER) {
@@ -391,7 +391,7 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldRows<T, F> {
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.
 #[inline(always)]
-unsafe fn pass<I, T, F>(work: &FoldRows<T, F>, first: usize, count: usize)
+unsafe fn pass<I, T, F>(work: &AccumulateRows<T, F>, first: usize, count: usize)
 where
     I: Isa,
     T: Lanes<I>,

@@ -42,7 +42,7 @@ pub(crate) trait FloatFold: Copy + Send + Sync {
 
 /// What becomes of an accumulator at the end, computed in f64.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Finish {
+pub(crate) enum Epilogue {
     /// Nothing.
     Keep,
     /// Divided by a number.
@@ -53,21 +53,21 @@ pub(crate) enum Finish {
     Sqrt,
 }
 
-impl Finish {
+impl Epilogue {
     #[inline]
     pub(in crate::loops) fn apply<T: Element>(self, value: T) -> T {
         let through = |f: &dyn Fn(f64) -> f64| T::from_scalar(Scalar::Float(f(value.to_scalar().to_f64())));
         match self {
-            Finish::Keep => value,
-            Finish::Divide(by) => through(&|x| x / by),
-            Finish::Power(p) => through(&|x| x.powf(p)),
-            Finish::Sqrt => through(&f64::sqrt),
+            Epilogue::Identity => value,
+            Epilogue::Divide(by) => through(&|x| x / by),
+            Epilogue::Power(p) => through(&|x| x.powf(p)),
+            Epilogue::Sqrt => through(&f64::sqrt),
         }
     }
 }
 
 /// A reduction of dense elements that is more than a fold of lanes: it has a state of its own and `M` results.
-pub(crate) trait LineFold<const M: usize>: Copy + Sync {
+pub(crate) trait RowFold<const M: usize>: Copy + Sync {
     /// What is known of a run of elements.
     type State: Copy + Send;
     /// Of no elements.
@@ -107,7 +107,7 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
     /// # Safety
     /// - The lines are valid for reading elements of the fold's type, and the places of their results for writing.
     #[inline]
-    unsafe fn lines(self, lines: DenseLines<M>) {
+    unsafe fn lines(self, lines: DenseRows<M>) {
         // SAFETY: this function's conditions.
         unsafe { lines.each(self) }
     }
@@ -127,7 +127,7 @@ pub(crate) trait LineFold<const M: usize>: Copy + Sync {
 
 /// Lines of dense elements, one or more and at most a [`CHUNK`], and places for their `M` results each.
 #[derive(Clone, Copy)]
-pub(crate) struct DenseLines<const M: usize> {
+pub(crate) struct DenseRows<const M: usize> {
     pub(super) from: *const u8,
     /// Elements of a line, and the bytes of one.
     pub(super) n: usize,
@@ -140,13 +140,13 @@ pub(crate) struct DenseLines<const M: usize> {
     pub(super) count: usize,
 }
 
-impl<const M: usize> DenseLines<M> {
+impl<const M: usize> DenseRows<M> {
     /// Folds one after another.
     ///
     /// # Safety
-    /// - As for [`LineFold::lines`].
+    /// - As for [`RowFold::lines`].
     #[inline]
-    pub(super) unsafe fn each(self, fold: impl LineFold<M>) {
+    pub(super) unsafe fn each(self, fold: impl RowFold<M>) {
         for line in 0..self.count as isize {
             let from = self.from.wrapping_offset(line * self.apart);
             let to = std::array::from_fn(|m| self.to[m].wrapping_offset(line * self.strides[m]));

@@ -43,23 +43,23 @@ folds! { FloatFold(Float):
     /// The sum of magnitudes.
     SumOfMagnitudes { Scalar::Int(0); |acc, x| acc + x.abs(); |a, b| a + b }
     /// The greatest magnitude; NaN where there is one.
-    GreatestMagnitude { Scalar::Int(0); |acc, x| acc.maximum(x.abs()); |a, b| a.maximum(b) }
+    MaxMagnitude { Scalar::Int(0); |acc, x| acc.maximum(x.abs()); |a, b| a.maximum(b) }
     /// The least magnitude; NaN where there is one.
-    LeastMagnitude { Scalar::Float(f64::INFINITY); |acc, x| acc.minimum(x.abs()); |a, b| a.minimum(b) }
+    MinMagnitude { Scalar::Float(f64::INFINITY); |acc, x| acc.minimum(x.abs()); |a, b| a.minimum(b) }
 }
 
 /// The greatest; NaN where there is one. Holds the least value of its type.
 #[derive(Clone, Copy)]
-pub(crate) struct Greatest(Scalar);
+pub(crate) struct Maximum(Scalar);
 
-impl Greatest {
+impl Maximum {
     /// Of elements of `dtype`.
     pub(crate) fn of(dtype: ScalarType) -> Self {
-        Greatest(extremes(dtype).0)
+        Maximum(extremes(dtype).0)
     }
 }
 
-impl OrderedFold for Greatest {
+impl OrderedFold for Maximum {
     fn identity(self) -> Scalar {
         self.0
     }
@@ -75,16 +75,16 @@ impl OrderedFold for Greatest {
 
 /// The least; NaN where there is one. Holds the greatest value of its type.
 #[derive(Clone, Copy)]
-pub(crate) struct Least(Scalar);
+pub(crate) struct Minimum(Scalar);
 
-impl Least {
+impl Minimum {
     /// Of elements of `dtype`.
     pub(crate) fn of(dtype: ScalarType) -> Self {
-        Least(extremes(dtype).1)
+        Minimum(extremes(dtype).1)
     }
 }
 
-impl OrderedFold for Least {
+impl OrderedFold for Minimum {
     fn identity(self) -> Scalar {
         self.0
     }
@@ -132,9 +132,9 @@ impl FloatFold for SumOfPowers {
 
 /// The sum of `e^(x - c)`.
 #[derive(Clone, Copy)]
-pub(crate) struct Exponentials(pub(crate) f64);
+pub(crate) struct SumOfExponentials(pub(crate) f64);
 
-impl FloatFold for Exponentials {
+impl FloatFold for SumOfExponentials {
     fn identity(self) -> Scalar {
         Scalar::Int(0)
     }

@@ -4,14 +4,14 @@
 
 use super::blocks::{Numbers, fold_block};
 use super::cascade::Cascade;
-use super::floats::asking_of_line;
-use super::fold::{BLOCK, LineFold, computing_type};
+use super::row_float::prefetch_for_row;
+use super::fold::{BLOCK, RowFold, computing_type};
 use super::folds::Sum;
-use super::targets::line_fold;
-use crate::loops::ahead::Asking;
+use super::targets::row_fold;
+use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
-    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch, load_one,
+    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, CodegenAnchor, Vector, dispatch, load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
@@ -56,11 +56,11 @@ struct Distances<T> {
     from: *const T,
     n: usize,
     /// How the first pass asks for more.
-    asking: Asking,
+    prefetch: Prefetch,
 }
 
-impl<T> Placed for Distances<T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Distances<T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
@@ -69,7 +69,7 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
         let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
         // SAFETY: the fold reads `n` elements; below, whole vectors end at or before `n`, and the last is read only up to it.
         unsafe {
-            let sum = fold_block::<I, T, _>(self.from, self.n, self.asking, Numbers(Sum));
+            let sum = fold_block::<I, T, _>(self.from, self.n, self.prefetch, Numbers(Sum));
             let centre = T::Vector::constant(total(sum) / self.n as f64);
             let (mut plain, mut squares) = ([zero; 4], [zero; 4]);
             let mut at = 0;
@@ -132,7 +132,7 @@ pub(crate) trait MomentElement: Element + Convert + FloatElement {
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
-    unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments;
+    unsafe fn block(from: *const Self, n: usize, prefetch: Prefetch) -> Moments;
 }
 
 /// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the way
@@ -162,13 +162,13 @@ macro_rules! moment_element {
     ($($float:ident)*) => {$(
         impl MomentElement for $float {
             #[inline]
-            unsafe fn block(from: *const Self, n: usize, asking: Asking) -> Moments {
+            unsafe fn block(from: *const Self, n: usize, prefetch: Prefetch) -> Moments {
                 if n == 0 {
                     return Moments::default();
                 }
                 let count = n as f64;
                 // SAFETY: this function's condition.
-                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, asking }) };
+                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, prefetch }) };
                 let squares = squares - off * off / count;
                 if !(centre.is_finite() && squares.is_finite()) {
                     // SAFETY: this function's condition.
@@ -190,17 +190,17 @@ moment_element!(f32 f64);
 #[inline]
 pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> Moments {
     // SAFETY: this function's condition.
-    unsafe { moments_asking(from, n, asking_of_line::<T>(n)) }
+    unsafe { moments_with_prefetch(from, n, prefetch_for_row::<T>(n)) }
 }
 
-/// The same, with a way of asking for more.
+/// The same, with a way of prefetch for more.
 ///
 /// # Safety
 /// - As [`moments_of`].
 #[inline]
-pub(crate) unsafe fn moments_asking<T: MomentElement>(from: *const T, n: usize, asking: Asking) -> Moments {
+pub(crate) unsafe fn moments_with_prefetch<T: MomentElement>(from: *const T, n: usize, prefetch: Prefetch) -> Moments {
     // SAFETY: this function's condition.
-    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), asking) };
+    let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), prefetch) };
     if n <= BLOCK {
         return block(0);
     }
@@ -212,7 +212,7 @@ pub(crate) unsafe fn moments_asking<T: MomentElement>(from: *const T, n: usize, 
 struct MomentFold<T> {
     correction: f64,
     root: bool,
-    asking: Asking,
+    prefetch: Prefetch,
     element: PhantomData<fn() -> T>,
 }
 
@@ -223,7 +223,7 @@ impl<T: MomentElement> MomentFold<T> {
     }
 }
 
-impl<T: MomentElement> LineFold<2> for MomentFold<T> {
+impl<T: MomentElement> RowFold<2> for MomentFold<T> {
     type State = Moments;
 
     fn empty(self) -> Moments {
@@ -232,7 +232,7 @@ impl<T: MomentElement> LineFold<2> for MomentFold<T> {
     #[inline]
     unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Moments {
         // SAFETY: `from` is valid for `n` elements.
-        unsafe { T::block(from.cast(), n, self.asking) }
+        unsafe { T::block(from.cast(), n, self.prefetch) }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
         a.join(b)
@@ -249,7 +249,7 @@ impl<T: MomentElement> LineFold<2> for MomentFold<T> {
 /// The variance over `count - correction` (or its root) and the mean of floating point numbers.
 ///
 /// # Errors
-/// As [`line_fold`].
+/// As [`row_fold`].
 pub(crate) fn moments(
     input: &Tensor,
     spread: &Tensor,
@@ -260,7 +260,7 @@ pub(crate) fn moments(
 ) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "var", T => {
-        let fold = MomentFold::<T> { correction, root, asking: Asking::of_fold(input), element: PhantomData };
-        line_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)
+        let fold = MomentFold::<T> { correction, root, prefetch: Prefetch::for_fold(input), element: PhantomData };
+        row_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)
     })
 }

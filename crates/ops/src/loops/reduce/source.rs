@@ -1,7 +1,7 @@
 //! Where a kernel's elements come from: read in place, or gathered and converted into a tile.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
-use super::steps::Steps;
+use super::dim_counter::DimCounter;
 use crate::Tensor;
 use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;
@@ -65,7 +65,7 @@ impl Source {
     pub(crate) unsafe fn gather(&self, offset: isize, dims: &[Dim], start: usize, n: usize, to: *mut u8) {
         let size = self.size();
         let stride = dims.first().map_or(size as i64, |dim| dim.input);
-        let mut steps = Steps::new(dims, start);
+        let mut steps = DimCounter::new(dims, start);
         let mut done = 0;
         while done < n {
             let run = steps.left_in_row().min(n - done);
@@ -92,7 +92,7 @@ impl Source {
         to: *mut u8,
         pitch: usize,
     ) {
-        let mut steps = Steps::new(dims, start);
+        let mut steps = DimCounter::new(dims, start);
         for i in 0..n {
             // SAFETY: element `start + i` of each of the lines; `to` takes `n` elements in each of `width` pitches.
             unsafe { self.copy(offset + steps.input, across, to.add(i * self.size()), pitch as i64, width) };

@@ -1,7 +1,7 @@
 //! Where results go: the outputs of a reduction, or contiguous stand-ins for them, under the guards.
 
-use super::fold::LineFold;
-use super::lines;
+use super::fold::RowFold;
+use super::inner;
 use super::source::Source;
 use crate::structured::{TensorSpec, with_scratch};
 use crate::tensor_iterator::{DimMask, Reduction};
@@ -13,17 +13,17 @@ use smallvec::SmallVec;
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
-pub(crate) fn line_fold<const M: usize>(
+pub(crate) fn row_fold<const M: usize>(
     input: &Tensor,
     outs: [&Tensor; M],
     mask: DimMask,
     kernel: ScalarType,
     results: [ScalarType; M],
-    fold: impl LineFold<M>,
+    fold: impl RowFold<M>,
 ) -> Result<()> {
     with_targets(input, outs, mask, results, |guarded, reduction, targets| {
         let source = Source::new(guarded, input, kernel)?;
-        lines::fold_lines(reduction, source, targets, results.map(ScalarType::size), fold);
+        inner::fold_inner(reduction, source, targets, results.map(ScalarType::size), fold);
         Ok(())
     })
 }

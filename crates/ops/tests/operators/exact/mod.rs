@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "elements are read behind a guard")]
 
 use flambeau_core::{Device, ReadGuard, ScalarType};
-use flambeau_ops::native::view::as_strided;
+use flambeau_ops::native::shape::view::as_strided;
 use flambeau_ops::{Tensor, ops};
 
 /// Types of numbers that products exist for.

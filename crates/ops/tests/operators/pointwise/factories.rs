@@ -66,7 +66,7 @@ fn like_another_tensor() {
     let like = ops::ones_like(&t, None, None, None, None, None).unwrap();
     assert_eq!((like.sizes(), like.strides(), like.dtype()), (t.sizes(), t.strides(), ScalarType::F64));
     assert_eq!(numbers(&like), [1.0; 6]);
-    let gaps = native::view::slice(&tensor(&[0.0; 24], &[4, 6], ScalarType::F32), 1, None, None, 2)
+    let gaps = native::shape::view::slice(&tensor(&[0.0; 24], &[4, 6], ScalarType::F32), 1, None, None, 2)
         .unwrap()
         .t()
         .unwrap();

@@ -99,7 +99,7 @@ fn lerp_and_addcdiv_want_one_type() {
 #[test]
 fn shared_memory_gives_the_answer_of_separate_memory() {
     let a = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]);
-    let column = flambeau_ops::native::view::slice(&a, 1, Some(0), Some(1), 1).unwrap();
+    let column = flambeau_ops::native::shape::view::slice(&a, 1, Some(0), Some(1), 1).unwrap();
     a.sub_(&column).unwrap();
     assert_eq!(a.to_vec2::<f32>().unwrap(), [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]);
     let b = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);

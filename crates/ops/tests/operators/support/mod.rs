@@ -66,7 +66,7 @@ pub(crate) fn layouts(sizes: &[i64], dtype: ScalarType, seed: u64) -> Vec<(&'sta
         *wider.last_mut().unwrap() = wider.last().unwrap() * 2 + 3;
         let base = sample(&wider, dtype, seed + 2);
         let end = 1 + 2 * sizes.last().unwrap();
-        all.push(("sliced", native::view::slice(&base, -1, Some(1), Some(end), 2).unwrap()));
+        all.push(("sliced", native::shape::view::slice(&base, -1, Some(1), Some(end), 2).unwrap()));
         let mut one = sizes.to_vec();
         one[0] = 1;
         all.push(("expanded", ops::expand(&sample(&one, dtype, seed + 3), sizes, false).unwrap()));

@@ -3,9 +3,9 @@
 
 use super::accumulator::Words;
 use super::cascade::Cascade;
-use super::fold::{BLOCK, CHUNK, DenseLines, LineFold};
+use super::fold::{BLOCK, CHUNK, DenseRows, RowFold};
 use super::source::Source;
-use super::steps::Steps;
+use super::dim_counter::DimCounter;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};
@@ -58,7 +58,7 @@ struct Lines<'r, F, const M: usize> {
 }
 
 /// Folds every line into the `M` targets, contiguous in one order, whose elements have these sizes.
-pub(super) fn fold_lines<F: LineFold<M>, const M: usize>(
+pub(super) fn fold_inner<F: RowFold<M>, const M: usize>(
     reduction: &Reduction,
     source: Source,
     targets: [*mut u8; M],
@@ -84,7 +84,7 @@ fn width(reduction: &Reduction) -> usize {
     }
 }
 
-impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
+impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
     /// Lines in the innermost kept dimension.
     fn row(&self) -> usize {
         self.reduction.kept.first().map_or(1, |dim| dim.size as usize)
@@ -109,7 +109,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     fn fold_groups(&self, groups: Range<usize>) {
-        let steps = Steps::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        let steps = DimCounter::new(&self.reduction.kept, self.lines_of(groups.start).0);
         if self.width == 1 && self.is_dense() {
             return self.fold_dense_lines(steps, groups.len());
         }
@@ -117,7 +117,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     #[inline(never)]
-    fn fold_gathered(&self, mut steps: Steps<'_>, groups: Range<usize>) {
+    fn fold_gathered(&self, mut steps: DimCounter<'_>, groups: Range<usize>) {
         let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
         for group in groups {
             let (_, width) = self.lines_of(group);
@@ -139,7 +139,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
             for task in tasks {
                 let (first, width) = self.lines_of(task / chunks);
                 let start = task % chunks * CHUNK;
-                let steps = Steps::new(&self.reduction.kept, first);
+                let steps = DimCounter::new(&self.reduction.kept, first);
                 let mut slot = task * self.width;
                 self.fold_part(&mut tile, steps.input, width, start..count.min(start + CHUNK), |state| {
                     // SAFETY: the slots of this task, one for each of its lines, are written by nobody else.
@@ -150,7 +150,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
         });
         for group in 0..groups {
             let (first, width) = self.lines_of(group);
-            let mut steps = Steps::new(&self.reduction.kept, first);
+            let mut steps = DimCounter::new(&self.reduction.kept, first);
             for w in 0..width {
                 let slot = |chunk| slots[(group * chunks + chunk) * self.width + w];
                 // SAFETY: every task has written the slots of its `width` lines.
@@ -186,7 +186,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     /// The next `left` lines, each of which lies densely.
-    fn fold_dense_lines(&self, mut steps: Steps<'_>, mut left: usize) {
+    fn fold_dense_lines(&self, mut steps: DimCounter<'_>, mut left: usize) {
         let (n, size) = (self.reduction.count(), self.source.size());
         let [apart, stride] = self.reduction.kept.first().map_or([0, 0], |dim| [dim.input, dim.output]);
         let stride = stride as isize / self.targets.size[0] as isize;
@@ -196,7 +196,7 @@ impl<F: LineFold<M>, const M: usize> Lines<'_, F, M> {
             let (from, to) = (self.source.at(steps.input), self.targets.at(steps.output));
             // SAFETY: these lines are in the input, and their results are this thread's to write.
             unsafe {
-                self.fold.lines(DenseLines { from, n, size, apart: apart as isize, to, strides, count })
+                self.fold.lines(DenseRows { from, n, size, apart: apart as isize, to, strides, count })
             };
             steps.advance(count);
             left -= count;

@@ -1,10 +1,10 @@
-//! Normalization of lines: `(x - mean) * rstd * weight + bias`, and the form without a mean.
-#![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
+//! Normalization of rows: `(x - mean) * rstd * weight + bias` (layer norm), and the form without a mean (RMS norm).
+#![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
-use super::drive::{map_lines, streams_to};
-use super::row::{next_line, row, write_row};
+use super::map_rows::{map_rows, should_stream_to};
+use super::row::{next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
-use crate::loops::reduce::{LineFloat, SumOfSquares, computing_type, moments_of};
+use crate::loops::reduce::{RowFloat, SumOfSquares, computing_type, moments_of};
 use crate::loops::rows::Rows;
 use crate::structured::with_guards;
 use crate::tensor_iterator::DimMask;
@@ -13,20 +13,20 @@ use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Guarded, Result, Scalar};
 use smallvec::SmallVec;
 
-/// Weights and offsets of the elements of a line: contiguous tensors of the computing type, as long as a line.
+/// Weights and biases of the elements of a row: contiguous tensors of the computing type, as long as a row.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Affine<'a> {
-    /// Factors, 1 where there are none.
+    /// Factors, 1 where absent.
     pub(crate) weight: Option<&'a Tensor>,
-    /// Terms, 0 where there are none.
+    /// Terms, 0 where absent.
     pub(crate) bias: Option<&'a Tensor>,
 }
 
-/// An address that crosses to other threads under guards.
+/// An address that other threads use while this one holds the guards.
 #[derive(Clone, Copy)]
 pub(super) struct Shared(*mut u8);
 
-// SAFETY: parameters are only read, and each line writes its own statistics, while the guards are held.
+// SAFETY: parameters are only read, and each row has its own statistics, written by one thread, while the guards are held.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -39,7 +39,7 @@ impl Shared {
     }
 }
 
-/// A parameter, or one number for all.
+/// The address of a parameter's elements, or of one number for all, and whether it is that.
 pub(super) fn parameter<T>(shared: Option<Shared>, otherwise: &T) -> (*const T, bool) {
     match shared {
         Some(shared) => (shared.get().cast_const().cast(), false),
@@ -58,7 +58,7 @@ impl FloatFormula<3> for Normalize {
     }
 }
 
-/// Calls `body` under the guards of parameters and statistics, which [`map_lines`] does not see.
+/// Calls `body` under the guards of parameters and statistics, which [`map_rows`] does not see.
 pub(super) fn with_parameters<R>(
     name: &str,
     read: &[Option<&Tensor>],
@@ -69,11 +69,11 @@ pub(super) fn with_parameters<R>(
     with_guards(name, &read, written, body)
 }
 
-/// Normalizes every line along `mask`; `mean` and `rstd` are contiguous, one element a line, of the computing type.
+/// Normalizes every row of the dimensions `mask`; `mean` and `rstd` are contiguous, with one element for each row, of the computing type.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn layer_norm_lines(
+/// As [`map_rows`].
+pub(crate) fn layer_norm_rows(
     input: &Tensor,
     affine: Affine<'_>,
     [out, mean, rstd]: [&Tensor; 3],
@@ -86,35 +86,35 @@ pub(crate) fn layer_norm_lines(
         let (weight, bias) = (affine.weight.map(shared), affine.bias.map(shared));
         let (means, rstds) = (shared(mean), shared(rstd));
         let read = 1 + usize::from(weight.is_some()) + usize::from(bias.is_some());
-        let streams = streams_to(out, mask, kernel, read);
+        let streams = should_stream_to(out, mask, kernel, read);
         dispatch_all_types!(wide_floats, kernel, "layer_norm", T => {
             let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
-            map_lines([input], out, mask, kernel, |line, [from], to, n| {
+            map_rows([input], out, mask, kernel, |row_index, [from], to, n| {
                 let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-                // SAFETY: a line of `n` elements, room for as many, and a slot of each statistic for this line.
+                // SAFETY: a row of `n` elements, memory for as many, and one element of each statistic for this row.
                 unsafe {
                     let found = moments_of(from, n);
-                    let spread = 1.0 / (found.squares / found.count + eps).sqrt();
-                    means.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(found.mean)));
-                    rstds.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(spread)));
+                    let inverse_std = 1.0 / (found.squares / found.count + eps).sqrt();
+                    means.get().cast::<T>().add(row_index).write(T::from_scalar(Scalar::Float(found.mean)));
+                    rstds.get().cast::<T>().add(row_index).write(T::from_scalar(Scalar::Float(inverse_std)));
                     let (weight, bias) = (parameter(weight, &one), parameter(bias, &zero));
                     let rows = Rows {
                         repeated: [false, weight.1, bias.1],
-                        ahead: [next_line::<T>(n), 0, 0],
+                        prefetch: [next_row_distance::<T>(n), 0, 0],
                         ..row([from, weight.0, bias.0], to, n)
                     };
-                    write_row::<T, _, 3>(rows, Normalize(found.mean, spread), streams);
+                    write_row::<T, _, 3>(rows, Normalize(found.mean, inverse_std), streams);
                 }
             })
         })
     })
 }
 
-/// `x * rrms * weight` for every line, where `rrms = 1 / sqrt(mean(x^2) + eps)`, which is written too.
+/// `x * rrms * weight` for every row, where `rrms = 1 / sqrt(mean(x^2) + eps)`, which is written too.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn rms_norm_lines(
+/// As [`map_rows`].
+pub(crate) fn rms_norm_rows(
     input: &Tensor,
     weight: Option<&Tensor>,
     [out, rrms]: [&Tensor; 2],
@@ -125,20 +125,20 @@ pub(crate) fn rms_norm_lines(
     with_parameters("rms_norm", &[weight], &[rrms], |guarded| {
         let shared = |tensor| Shared::of(guarded, tensor);
         let (weight, factors) = (weight.map(shared), shared(rrms));
-        let streams = streams_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
+        let streams = should_stream_to(out, mask, kernel, 1 + usize::from(weight.is_some()));
         dispatch_all_types!(wide_floats, kernel, "rms_norm", T => {
             let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
-            map_lines([input], out, mask, kernel, |line, [from], to, n| {
+            map_rows([input], out, mask, kernel, |row_index, [from], to, n| {
                 let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-                // SAFETY: as in `layer_norm_lines`.
+                // SAFETY: as in `layer_norm_rows`.
                 unsafe {
-                    let squares = T::line_fold(from, n, SumOfSquares);
+                    let squares = T::row_fold(from, n, SumOfSquares);
                     let factor = 1.0 / (squares / n as f64 + eps).sqrt();
-                    factors.get().cast::<T>().add(line).write(T::from_scalar(Scalar::Float(factor)));
+                    factors.get().cast::<T>().add(row_index).write(T::from_scalar(Scalar::Float(factor)));
                     let weight = parameter(weight, &one);
                     let rows = Rows {
                         repeated: [false, weight.1, true],
-                        ahead: [next_line::<T>(n), 0, 0],
+                        prefetch: [next_row_distance::<T>(n), 0, 0],
                         ..row([from, weight.0, &raw const zero], to, n)
                     };
                     write_row::<T, _, 3>(rows, Normalize(0.0, factor), streams);

@@ -1,4 +1,4 @@
-//! Normalization of channels over a batch: each is normalized as soon as its moments are known, while a cache still has it.
+//! Batch normalization of channels: each is normalized right after its moments are computed, while it is in L2.
 #![expect(
     unsafe_code,
     reason = "reads and writes the rows of contiguous tensors under the guards taken here"
@@ -6,8 +6,8 @@
 
 use super::norm::{Affine, Normalize, Shared, parameter, with_parameters};
 use super::row::{row, write_row};
-use crate::loops::ahead::Asking;
-use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_asking};
+use crate::loops::prefetch::Prefetch;
+use crate::loops::reduce::{Cascade, MomentElement, Moments, computing_type, moments_with_prefetch};
 use crate::loops::rows::{Floats, RowKernel, Rows};
 use crate::loops::streaming;
 use crate::parallel::parallel_for;
@@ -16,14 +16,14 @@ use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, shape};
 
-/// Bytes of a channel that a second cache holds beside the rows that are on their way.
-const MOST: usize = 512 << 10;
-/// Channels, so that there are some for each thread.
-const LEAST_CHANNELS: usize = 16;
-/// Elements of a row, so that it is worth two calls.
-const LEAST_ROW: usize = 256;
+/// Bytes of a channel that L2 holds beside the rows that are being prefetched.
+const MAX_CHANNEL_BYTES: usize = 512 << 10;
+/// The smallest number of channels, so that there are some for each thread.
+const MIN_CHANNELS: usize = 16;
+/// The smallest number of elements of a row that is worth two calls.
+const MIN_ROW: usize = 256;
 
-/// Rows of `n` elements in memory, one for each channel of each image.
+/// A contiguous tensor of rows of `n` elements, one for each channel of each image.
 #[derive(Clone, Copy)]
 struct Channels {
     images: usize,
@@ -32,23 +32,23 @@ struct Channels {
 }
 
 impl Channels {
-    /// Of a contiguous tensor whose channels fit a cache.
+    /// The geometry of `input` and `out`, if both are contiguous, and channels fit L2 and are neither few nor of short rows.
     fn of(input: &Tensor, out: &Tensor) -> Option<Self> {
         let direct = [input, out].iter().all(|t| t.is_contiguous() && t.dtype() == computing_type(t.dtype()));
         let &[images, channels, ref rest @ ..] = input.sizes() else { return None };
         let n = shape::product(rest) as usize;
         let found = Channels { images: images as usize, channels: channels as usize, n };
-        let fits = found.images * n * input.dtype().size() <= MOST;
-        let suits = found.images > 0 && found.channels >= LEAST_CHANNELS && n >= LEAST_ROW;
+        let fits = found.images * n * input.dtype().size() <= MAX_CHANNEL_BYTES;
+        let suits = found.images > 0 && found.channels >= MIN_CHANNELS && n >= MIN_ROW;
         (direct && fits && suits).then_some(found)
     }
 
-    /// The first element of the row of `channel` in `image`.
+    /// The index of the first element of the row of `channel` in `image`.
     fn start(self, image: usize, channel: usize) -> usize {
         (image * self.channels + channel) * self.n
     }
 
-    /// How many elements after a row, or before, the one begins that is read next; the last one says its own.
+    /// How many elements lie from the start of a row to the start of the row that is read next, which may be before it; 0 for the last.
     fn next(self, image: usize, channel: usize) -> isize {
         let next = match (image + 1 < self.images, channel + 1 < self.channels) {
             (true, _) => self.start(image + 1, channel),
@@ -64,10 +64,10 @@ impl Channels {
     /// - `from` has all rows.
     unsafe fn moments<T: MomentElement>(self, from: *const T, channel: usize) -> Moments {
         let of_row = |image: usize| {
-            let ahead = self.next(image, channel) * size_of::<T>() as isize;
+            let distance = self.next(image, channel) * size_of::<T>() as isize;
             // SAFETY: a row, by this function's condition.
             unsafe {
-                moments_asking(from.add(self.start(image, channel)), self.n, Asking::near(ahead as usize))
+                moments_with_prefetch(from.add(self.start(image, channel)), self.n, Prefetch::into_l1(distance as usize))
             }
         };
         Cascade::of((0..self.images).map(of_row), Moments::join).unwrap_or_default()
@@ -100,8 +100,8 @@ impl Channels {
 }
 
 /// Normalizes every channel, which is dimension 1, by its own mean and variance, and writes those and `1 / sqrt(var + eps)`, where the
-/// tensors are contiguous, of f32 or f64, and channels neither few nor too long for a cache; else does nothing and returns false.
-/// `mean`, `var` and `rstd` are contiguous, one element a channel, of the type of the input.
+/// tensors are contiguous, of f32 or f64, and channels neither few nor larger than L2; else does nothing and returns `false`.
+/// `mean`, `var` and `rstd` are contiguous, with one element for each channel, of the type of the input.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
@@ -120,7 +120,7 @@ pub(crate) fn batch_norm_channels(
             let shared = |tensor| Shared::of(guarded, tensor);
             let (weight, bias) = (affine.weight.map(shared), affine.bias.map(shared));
             let [from, to, means, vars, rstds] = [input, out, mean, var, rstd].map(shared);
-            let streams = streaming::pays(out.numel() as usize * out.dtype().size(), || 1);
+            let streams = streaming::should_stream(out.numel() as usize * out.dtype().size(), || 1);
             dispatch_all_types!(wide_floats, input.dtype(), "batch_norm", T => {
                 let (one, zero) = (T::from_scalar(Scalar::Int(1)), T::from_scalar(Scalar::Int(0)));
                 let grain = (GRAIN / (all.images * all.n)).max(1);
@@ -130,13 +130,13 @@ pub(crate) fn batch_norm_channels(
                     unsafe {
                         let found = all.moments(from, channel);
                         let variance = found.variance(0.0);
-                        let spread = 1.0 / (variance + eps).sqrt();
-                        for (to, value) in [(&means, found.mean), (&vars, variance), (&rstds, spread)] {
+                        let inverse_std = 1.0 / (variance + eps).sqrt();
+                        for (to, value) in [(&means, found.mean), (&vars, variance), (&rstds, inverse_std)] {
                             to.get().cast::<T>().add(channel).write(T::from_scalar(Scalar::Float(value)));
                         }
                         let parameters = [parameter(weight, &one), parameter(bias, &zero)]
                             .map(|(of, is_one)| if is_one { of } else { of.add(channel) });
-                        all.write((from, to), channel, Normalize(found.mean, spread), parameters, streams);
+                        all.write((from, to), channel, Normalize(found.mean, inverse_std), parameters, streams);
                     }
                 });
                 Ok(true)

@@ -1,11 +1,11 @@
-//! Softmax of a line and its derivative: the greatest element is taken out first, so that nothing overflows.
-#![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
+//! Softmax of a row and its derivative: the maximum is subtracted first, so that no exponential overflows.
+#![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
-use super::drive::{map_lines, streams_to};
-use super::row::{next_line, row, write_row};
+use super::map_rows::{map_rows, should_stream_to};
+use super::row::{next_row_distance, row, write_row};
 use crate::gemm::Scratch;
 use crate::loops::formulas::FloatFormula;
-use crate::loops::reduce::{BLOCK, Exponentials, LineFloat, computing_type};
+use crate::loops::reduce::{BLOCK, SumOfExponentials, RowFloat, computing_type};
 use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;
@@ -46,33 +46,33 @@ impl FloatFormula<1> for Quotient {
     }
 }
 
-/// The softmax, or its logarithm, of every line along `mask`.
+/// The softmax, or its logarithm, of every row of the dimensions `mask`.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
+/// As [`map_rows`].
+pub(crate) fn softmax_rows(input: &Tensor, out: &Tensor, mask: DimMask, log: bool) -> Result<()> {
     let kernel = computing_type(out.dtype());
-    let streams = streams_to(out, mask, kernel, 1);
+    let streams = should_stream_to(out, mask, kernel, 1);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
-        map_lines([input], out, mask, kernel, |_, [from], to, n| {
+        map_rows([input], out, mask, kernel, |_, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-            // SAFETY: a line of `n` elements, and room for as many.
+            // SAFETY: a row of `n` elements, and memory for as many.
             unsafe {
-                let greatest = T::line_greatest(from, n);
+                let max = T::row_max(from, n);
                 if log {
-                    let sum = T::line_float_fold(from, n, Exponentials(greatest));
-                    let rows = Rows { ahead: [next_line::<T>(n)], ..row([from], to, n) };
-                    write_row::<T, _, 1>(rows, Shifted(greatest, sum.ln()), streams);
+                    let sum = T::row_float_fold(from, n, SumOfExponentials(max));
+                    let rows = Rows { prefetch: [next_row_distance::<T>(n)], ..row([from], to, n) };
+                    write_row::<T, _, 1>(rows, Shifted(max, sum.ln()), streams);
                 } else {
-                    // What is read again does not go past the caches.
-                    let mut room = Scratch::new::<T>(if streams { n } else { 0 });
-                    let powers = if streams { room.as_mut_ptr() } else { to };
-                    let sum = exponentials::<T>(from, powers, n, greatest);
-                    let next = match next_line::<T>(n) {
+                    // The exponentials are read again, so that non-temporal stores would be wrong for them: they go to scratch memory.
+                    let mut scratch = Scratch::new::<T>(if streams { n } else { 0 });
+                    let powers = if streams { scratch.as_mut_ptr() } else { to };
+                    let sum = exponentials::<T>(from, powers, n, max);
+                    let distance = match next_row_distance::<T>(n) {
                         0 => 0,
                         bytes => from.addr().wrapping_add(bytes).wrapping_sub(powers.addr()),
                     };
-                    let rows = Rows { ahead: [next], ..row([powers.cast_const()], to, n) };
+                    let rows = Rows { prefetch: [distance], ..row([powers.cast_const()], to, n) };
                     write_row::<T, _, 1>(rows, Quotient(sum), streams);
                 }
             }
@@ -80,12 +80,12 @@ pub(crate) fn softmax_lines(input: &Tensor, out: &Tensor, mask: DimMask, log: bo
     })
 }
 
-/// Writes `e^(x - a)` for every element, and adds them up: block by block, so that the sum finds them in the nearest cache.
+/// Writes `e^(x - a)` for every element and returns their sum: block by block, so that the sum finds them in L1.
 ///
 /// # Safety
 /// - `from` is valid for reading and `to` for writing `n` elements.
 #[inline(always)]
-unsafe fn exponentials<T: LineFloat>(from: *const T, to: *mut T, n: usize, a: f64) -> f64
+unsafe fn exponentials<T: RowFloat>(from: *const T, to: *mut T, n: usize, a: f64) -> f64
 where
     for<'r> RowKernel<'r, T, Floats<Exponential>, 1>: EveryIsa,
 {
@@ -96,7 +96,7 @@ where
         unsafe {
             let to = to.add(at);
             dispatch_rows_of::<T, _, 1>(row([from.add(at)], to, count), Exponential(a));
-            sum += T::line_sum(to, count);
+            sum += T::row_sum(to, count);
         }
     }
     sum
@@ -135,11 +135,11 @@ impl FloatFormula<2> for LogSoftmaxGradient {
     }
 }
 
-/// The derivative of [`softmax_lines`], given the gradient of its result and the result.
+/// The derivative of [`softmax_rows`], given the gradient of its result and the result.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn softmax_backward_lines(
+/// As [`map_rows`].
+pub(crate) fn softmax_backward_rows(
     grad: &Tensor,
     output: &Tensor,
     to: &Tensor,
@@ -148,16 +148,16 @@ pub(crate) fn softmax_backward_lines(
 ) -> Result<()> {
     let kernel = computing_type(output.dtype());
     dispatch_all_types!(wide_floats, kernel, "softmax_backward", T => {
-        map_lines([grad, output], to, mask, kernel, |_, from, to, n| {
+        map_rows([grad, output], to, mask, kernel, |_, from, to, n| {
             let (from, to): ([*const T; 2], *mut T) = (from.map(|p| p.cast()), to.cast());
-            // SAFETY: lines of `n` elements, and room for as many.
+            // SAFETY: rows of `n` elements, and memory for as many.
             unsafe {
                 if log {
-                    let sum = T::line_sum(from[0], n);
+                    let sum = T::row_sum(from[0], n);
                     dispatch_rows_of::<T, _, 2>(row(from, to, n), LogSoftmaxGradient(sum));
                 } else {
                     dispatch_rows_of::<T, _, 2>(row(from, to, n), Product);
-                    let sum = T::line_sum(to, n);
+                    let sum = T::row_sum(to, n);
                     dispatch_rows_of::<T, _, 2>(row(from, to, n), SoftmaxGradient(sum));
                 }
             }
@@ -167,47 +167,48 @@ pub(crate) fn softmax_backward_lines(
 
 /// `e^(x - a - b) * c`.
 #[derive(Clone, Copy)]
-struct Share(f64, f64, f64);
+struct ScaledExponential(f64, f64, f64);
 
-impl FloatFormula<1> for Share {
+impl FloatFormula<1> for ScaledExponential {
     #[inline(always)]
     fn call<V: Float>(self, [x]: [V; 1]) -> V {
         (x - V::constant(self.0) - V::constant(self.1)).exp() * V::constant(self.2)
     }
 }
 
-/// What a line of [`share_lines`] is made with.
+/// The parameters of a row of [`scaled_softmax_rows`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ShareOf {
+pub(crate) struct ScaledSoftmax {
     /// The logarithm of the sum of the exponentials, in two parts.
     pub(crate) logarithm: [f64; 2],
-    /// What is shared out, and the element from which it is taken.
-    pub(crate) amount: f64,
-    pub(crate) place: usize,
+    /// The factor of the softmax.
+    pub(crate) scale: f64,
+    /// The element from which `scale` is subtracted.
+    pub(crate) target: usize,
 }
 
-/// `amount * softmax` of every line of a matrix of two dimensions, less `amount` at one place; nothing where that is 0.
+/// `scale * softmax` of every row of a matrix, less `scale` at the target: the gradient of cross entropy. Zeros where `scale` is 0.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn share_lines(input: &Tensor, out: &Tensor, lines: &[ShareOf]) -> Result<()> {
+/// As [`map_rows`].
+pub(crate) fn scaled_softmax_rows(input: &Tensor, out: &Tensor, rows: &[ScaledSoftmax]) -> Result<()> {
     let kernel = computing_type(out.dtype());
     let mask = DimMask::new(Some(&[1]), 2)?;
-    let streams = streams_to(out, mask, kernel, 1);
+    let streams = should_stream_to(out, mask, kernel, 1);
     dispatch_all_types!(wide_floats, kernel, "softmax", T => {
-        map_lines([input], out, mask, kernel, |line, [from], to, n| {
+        map_rows([input], out, mask, kernel, |row_index, [from], to, n| {
             let (from, to): (*const T, *mut T) = (from.cast(), to.cast());
-            let ShareOf { logarithm: [a, b], amount, place } = lines[line];
-            // SAFETY: a line of `n` elements, and room for as many.
+            let ScaledSoftmax { logarithm: [a, b], scale, target } = rows[row_index];
+            // SAFETY: a row of `n` elements, and memory for as many.
             unsafe {
-                if amount == 0.0 {
+                if scale == 0.0 {
                     return to.write_bytes(0, n);
                 }
-                write_row::<T, _, 1>(row([from], to, n), Share(a, b, amount), streams);
-                if place < n {
-                    let x = load_one(from.add(place)).to_scalar().to_f64();
-                    let share = ((x - a - b).exp() - 1.0) * amount;
-                    to.add(place).write(T::from_scalar(Scalar::Float(share)));
+                write_row::<T, _, 1>(row([from], to, n), ScaledExponential(a, b, scale), streams);
+                if target < n {
+                    let x = load_one(from.add(target)).to_scalar().to_f64();
+                    let gradient = ((x - a - b).exp() - 1.0) * scale;
+                    to.add(target).write(T::from_scalar(Scalar::Float(gradient)));
                 }
             }
         })

@@ -8,21 +8,21 @@ use std::ops::Deref;
 const LEAST: usize = 1 << 16;
 
 /// An operand, and whether the caller keeps it.
-pub enum Held<'a> {
+pub enum MaybeDonated<'a> {
     /// Somebody else's.
     Lent(&'a Tensor),
     /// This call's alone, unless there are other handles.
     Given(Tensor),
 }
 
-impl Deref for Held<'_> {
+impl Deref for MaybeDonated<'_> {
     type Target = Tensor;
 
     #[inline]
     fn deref(&self) -> &Tensor {
         match self {
-            Held::Lent(tensor) => tensor,
-            Held::Given(tensor) => tensor,
+            MaybeDonated::Borrowed(tensor) => tensor,
+            MaybeDonated::Donated(tensor) => tensor,
         }
     }
 }
@@ -33,7 +33,7 @@ pub(super) type WithOut = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 
 /// The operator's result, in the memory of an operand that was given away if the result would look just like it.
 #[inline]
-pub(super) fn compute(a: Held<'_>, b: Held<'_>, functional: Functional, with_out: WithOut) -> Result<Tensor> {
+pub(super) fn compute(a: MaybeDonated<'_>, b: MaybeDonated<'_>, functional: Functional, with_out: WithOut) -> Result<Tensor> {
     if takes_result(&a, &b) {
         with_out(&a, &b, &a)?;
         return Ok(a.clone());
@@ -48,8 +48,8 @@ pub(super) fn compute(a: Held<'_>, b: Held<'_>, functional: Functional, with_out
 /// Whether the result of `held` and `other` may be written over `held`: nobody else sees its elements, which are the allocator's,
 /// and a fresh result would have its sizes, strides, type and keys.
 #[inline]
-fn takes_result(held: &Held<'_>, other: &Tensor) -> bool {
-    let Held::Given(held) = held else { return false };
+fn takes_result(held: &MaybeDonated<'_>, other: &Tensor) -> bool {
+    let MaybeDonated::Donated(held) = held else { return false };
     is_large(held)
         && held.is_sole_owner()
         && held.storage().is_resizable()

@@ -1,19 +1,19 @@
-//! The derivative of normalized lines with respect to their elements, weights and offsets.
+//! The derivative of normalized rows with respect to their elements, weights and biases.
 #![expect(
     unsafe_code,
-    reason = "reads the dense lines that the driver gives, and rows under the guards taken here"
+    reason = "reads the dense rows that `map_rows` gives, and rows under the guards taken here"
 )]
 
-use super::drive::{map_lines, streams_to};
+use super::map_rows::{map_rows, should_stream_to};
 use super::norm::{Shared, parameter, with_parameters};
-use super::row::{next_line, row, write_row};
+use super::row::{next_row_distance, row, write_row};
 use crate::loops::formulas::FloatFormula;
 use crate::loops::reduce::{BLOCK, computing_type, four, total};
 use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
 use crate::vectorized::{
-    EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Placed, Vector, dispatch, load_one,
+    EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, CodegenAnchor, Vector, dispatch, load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
@@ -31,10 +31,10 @@ impl FloatFormula<3> for NormGradient {
     }
 }
 
-/// An argument of a line: elements side by side, or one for all.
+/// An argument of a row: the address of dense elements, or of one for all (`true`).
 type Argument<T> = (*const T, bool);
 
-/// The elements of a vector from number `at` on.
+/// A vector of the elements from index `at` on.
 ///
 /// # Safety
 /// - The argument has `count` elements from there, at most as many as a vector has lanes, or one for all.
@@ -54,7 +54,7 @@ unsafe fn load<I: Isa, T: FloatLanes<I>>(
     }
 }
 
-/// With `g = grad * weight`: the sums over a line of `g`, and of `g * (x - mean) * rstd`.
+/// With `g = grad * weight`: the sums over a row of `g`, and of `g * (x - mean) * rstd`.
 struct Sums<T> {
     grad: Argument<T>,
     x: *const T,
@@ -64,12 +64,12 @@ struct Sums<T> {
     rstd: f64,
 }
 
-impl<T> Placed for Sums<T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Sums<T> {
+    type Anchor = Self;
 }
 
-/// Vectors whose sums are kept apart, so that none waits for the one before.
-const TOGETHER: usize = 4;
+/// How many vectors have partial sums of their own, so that no addition waits for the one before.
+const UNROLL: usize = 4;
 
 impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 2]> for Sums<T> {
     #[inline(always)]
@@ -79,37 +79,37 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 2]> for Sums<T> {
         let mut sums = [0.0; 2];
         for start in (0..self.n).step_by(BLOCK) {
             let end = self.n.min(start + BLOCK);
-            let (mut plain, mut normal) = ([zero; TOGETHER], [zero; TOGETHER]);
-            for first in (start..end).step_by(TOGETHER * lanes) {
-                for i in 0..TOGETHER {
+            let (mut grad_sums, mut normal_sums) = ([zero; UNROLL], [zero; UNROLL]);
+            for first in (start..end).step_by(UNROLL * lanes) {
+                for i in 0..UNROLL {
                     let at = end.min(first + i * lanes);
                     let count = lanes.min(end - at);
-                    // SAFETY: `count` elements from `at` on are in the line. Lanes past them hold zeros in `x`.
+                    // SAFETY: `count` elements from `at` on are in the row. Lanes past them hold zeros in `x`.
                     let (grad, x, weight) = unsafe {
                         let grad = load::<I, T>(self.grad, at, count);
                         (grad, T::load_up_to(self.x.add(at), count), load::<I, T>(self.weight, at, count))
                     };
                     let mut g = grad * weight;
                     if count < lanes {
-                        // One element may stand for all, but not for lanes past the end.
+                        // A repeated element fills the lanes past the end too, which are set to 0.
                         g = T::Vector::select(<T::Vector as Vector>::Mask::first(count), g, zero);
                     }
-                    plain[i] = plain[i] + g;
-                    normal[i] = g.mul_add((x - mean) * rstd, normal[i]);
+                    grad_sums[i] = grad_sums[i] + g;
+                    normal_sums[i] = g.mul_add((x - mean) * rstd, normal_sums[i]);
                 }
             }
-            sums[0] += total(four(plain));
-            sums[1] += total(four(normal));
+            sums[0] += total(four(grad_sums));
+            sums[1] += total(four(normal_sums));
         }
         sums
     }
 }
 
-/// The derivative of normalized lines (or, without `mean`, of those of [`super::rms_norm_lines`]) with respect to their elements.
+/// The derivative of normalized rows (or, without `mean`, of those of [`super::rms_norm_rows`]) with respect to their elements.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn layer_norm_backward_lines(
+/// As [`map_rows`].
+pub(crate) fn layer_norm_backward_rows(
     [grad, input]: [&Tensor; 2],
     mean: Option<&Tensor>,
     rstd: &Tensor,
@@ -122,87 +122,87 @@ pub(crate) fn layer_norm_backward_lines(
     with_parameters("layer_norm_backward", &[weight, mean, Some(rstd), Some(grad)], &[], |guarded| {
         let shared = |tensor| Shared::of(guarded, tensor);
         let (weight, means, rstds) = (weight.map(shared), mean.map(shared), shared(rstd));
-        let (first, streams) = (shared(grad), streams_to(to, mask, kernel, 2));
+        let (first, streams) = (shared(grad), should_stream_to(to, mask, kernel, 2));
         dispatch_all_types!(wide_floats, kernel, "layer_norm_backward", T => {
             let one = T::from_scalar(Scalar::Int(1));
-            let body = |line: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
-                // SAFETY: lines of `n` elements, room for as many, and a statistic of each kind for this line.
+            let body = |row_index: usize, grad: Argument<T>, x: *const T, to: *mut T, n: usize| {
+                // SAFETY: rows of `n` elements, memory for as many, and one element of each statistic for this row.
                 unsafe {
-                    let statistic = |shared: &Shared| load_one(shared.get().cast::<T>().add(line)).to_scalar().to_f64();
+                    let statistic = |shared: &Shared| load_one(shared.get().cast::<T>().add(row_index)).to_scalar().to_f64();
                     let (mean, rstd) = (means.as_ref().map_or(0.0, statistic), statistic(&rstds));
                     let weight = parameter(weight, &one);
-                    let [plain, normal] = dispatch(Sums { grad, x, weight, n, mean, rstd });
-                    let a = if means.is_some() { plain / n as f64 } else { 0.0 };
-                    let next = next_line::<T>(n);
+                    let [grad_sum, normal_sum] = dispatch(Sums { grad, x, weight, n, mean, rstd });
+                    let a = if means.is_some() { grad_sum / n as f64 } else { 0.0 };
+                    let distance = next_row_distance::<T>(n);
                     let rows = Rows {
                         repeated: [grad.1, false, weight.1],
-                        ahead: [if grad.1 { 0 } else { next }, next, 0],
+                        prefetch: [if grad.1 { 0 } else { distance }, distance, 0],
                         ..row([grad.0, x, weight.0], to, n)
                     };
-                    write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal / n as f64), streams);
+                    write_row::<T, _, 3>(rows, NormGradient(mean, rstd, a, normal_sum / n as f64), streams);
                 }
             };
             if repeated {
                 let grad = &first;
-                map_lines([input], to, mask, kernel, |line, [x], to, n| {
-                    body(line, (grad.get().cast_const().cast(), true), x.cast(), to.cast(), n)
+                map_rows([input], to, mask, kernel, |row_index, [x], to, n| {
+                    body(row_index, (grad.get().cast_const().cast(), true), x.cast(), to.cast(), n)
                 })
             } else {
-                map_lines([grad, input], to, mask, kernel, |line, [grad, x], to, n| {
-                    body(line, (grad.cast(), false), x.cast(), to.cast(), n)
+                map_rows([grad, input], to, mask, kernel, |row_index, [grad, x], to, n| {
+                    body(row_index, (grad.cast(), false), x.cast(), to.cast(), n)
                 })
             }
         })
     })
 }
 
-/// Whether one element in memory stands for all.
+/// Whether all elements are one element in memory.
 pub(crate) fn is_one_element(tensor: &Tensor) -> bool {
     tensor.sizes().iter().zip(tensor.strides()).all(|(&size, &stride)| size == 1 || stride == 0)
 }
 
-/// Lines whose gradients are added up one by one; parts of as many are added up afterwards, so that sums are the same for any
-/// number of threads.
-pub(crate) const PART: usize = 64;
+/// How many rows are summed in order; the sums of such parts are summed afterwards, so that results are the same for any number of
+/// threads.
+pub(crate) const ROWS_PER_PART: usize = 64;
 
-/// Lines of `n` elements, `row` elements apart, or one element for all.
+/// Rows of `n` elements of a gradient, which begin `row` elements apart, or of one element for all.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines<'a> {
+pub(crate) struct GradRows<'a> {
     /// The first element.
     pub(crate) tensor: &'a Tensor,
-    /// Elements from one line to the next.
+    /// Elements from one row to the next.
     pub(crate) row: usize,
-    /// The first element stands for all of a line.
+    /// All elements of a row are the first one.
     pub(crate) repeated: bool,
 }
 
-/// Some lines: `weight += grad * (x - mean) * rstd` and `bias += grad`, each from 0 on.
-struct AddUp<T> {
+/// Over some rows, from 0 on: `weight += grad * (x - mean) * rstd` and `bias += grad`.
+struct SumParameterGrads<T> {
     grad: (*const T, usize, bool),
     x: (*const T, usize),
     mean: Option<*const T>,
     rstd: *const T,
-    lines: usize,
+    rows: usize,
     n: usize,
     weight: *mut T,
     bias: *mut T,
 }
 
-impl<T> Placed for AddUp<T> {
-    type Home = Self;
+impl<T> CodegenAnchor for SumParameterGrads<T> {
+    type Anchor = Self;
 }
 
-impl<I: Isa, T: FloatLanes<I>> Kernel<I> for AddUp<T> {
+impl<I: Isa, T: FloatLanes<I>> Kernel<I> for SumParameterGrads<T> {
     #[inline(always)]
     unsafe fn run(self) {
-        for first in (0..self.lines).step_by(TOGETHER) {
-            // SAFETY: what it asks for holds of these lines.
+        for first in (0..self.rows).step_by(UNROLL) {
+            // SAFETY: by the kernel's conditions, which hold for these rows.
             unsafe {
-                if first + TOGETHER <= self.lines {
-                    add_lines::<I, T, TOGETHER>(&self, first);
+                if first + UNROLL <= self.rows {
+                    add_rows::<I, T, UNROLL>(&self, first);
                 } else {
-                    for line in first..self.lines {
-                        add_lines::<I, T, 1>(&self, line);
+                    for row in first..self.rows {
+                        add_rows::<I, T, 1>(&self, row);
                     }
                 }
             }
@@ -210,15 +210,15 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I> for AddUp<T> {
     }
 }
 
-/// Adds `COUNT` lines, from number `first` on, to the sums, one after the other; line 0 begins them.
+/// Adds rows `first..first + COUNT` to the sums, in order; row 0 starts them at 0.
 ///
 /// # Safety
-/// - There are these lines, a statistic of each kind for every one, and room for two lines of sums.
+/// - There are these rows, one element of each statistic for every row, and memory for two rows of sums.
 #[inline(always)]
-unsafe fn add_lines<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &AddUp<T>, first: usize) {
+unsafe fn add_rows<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &SumParameterGrads<T>, first: usize) {
     let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
     let (mut mean, mut rstd) = ([zero; COUNT], [zero; COUNT]);
-    // SAFETY: by this function's condition; `count` elements from `at` on are in every line.
+    // SAFETY: by this function's condition; `count` elements from `at` on are in every row.
     unsafe {
         for i in 0..COUNT {
             if let Some(means) = work.mean {
@@ -234,9 +234,9 @@ unsafe fn add_lines<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &AddUp<T
                 bias = T::load_up_to(work.bias.add(at).cast_const(), count);
             }
             for i in 0..COUNT {
-                let line = first + i;
-                let grad = load::<I, T>((work.grad.0.add(line * work.grad.1), work.grad.2), at, count);
-                let x = T::load_up_to(work.x.0.add(line * work.x.1 + at), count);
+                let row = first + i;
+                let grad = load::<I, T>((work.grad.0.add(row * work.grad.1), work.grad.2), at, count);
+                let x = T::load_up_to(work.x.0.add(row * work.x.1 + at), count);
                 weight = grad.mul_add((x - mean[i]) * rstd[i], weight);
                 bias = bias + grad;
             }
@@ -246,17 +246,17 @@ unsafe fn add_lines<I: Isa, T: FloatLanes<I>, const COUNT: usize>(work: &AddUp<T
     }
 }
 
-/// Adds up the gradients of weights and offsets by parts of [`PART`] lines, into a contiguous tensor of as many times two lines.
-/// All tensors are of the computing type, `x` of `lines` dense lines, `mean` and `rstd` contiguous, the result of its own memory.
+/// Sums the gradients of weights and biases over parts of [`ROWS_PER_PART`] rows, into a contiguous tensor of two rows for each part.
+/// All tensors are of the computing type, `x` has `rows` dense rows, `mean` and `rstd` are contiguous, and the result shares no memory.
 ///
 /// # Errors
 /// `Busy` where memory may not be touched.
-pub(crate) fn add_up_parameters(
-    grad: Lines<'_>,
+pub(crate) fn sum_parameter_grads(
+    grad: GradRows<'_>,
     x: &Tensor,
     mean: Option<&Tensor>,
     rstd: &Tensor,
-    [lines, n]: [usize; 2],
+    [rows, n]: [usize; 2],
     to: &Tensor,
 ) -> Result<()> {
     with_parameters(
@@ -267,25 +267,25 @@ pub(crate) fn add_up_parameters(
             let shared = |tensor| Shared::of(guarded, tensor);
             let (first, xs, means) = (shared(grad.tensor), shared(x), mean.map(shared));
             let (rstds, sums) = (shared(rstd), shared(to));
-            let grain = (GRAIN / (n * PART).max(1)).max(1);
+            let grain = (GRAIN / (n * ROWS_PER_PART).max(1)).max(1);
             dispatch_all_types!(wide_floats, to.dtype(), "layer_norm_backward", T => {
-                parallel_for(0..lines.div_ceil(PART), grain, |parts| {
+                parallel_for(0..rows.div_ceil(ROWS_PER_PART), grain, |parts| {
                     for part in parts {
-                        let start = part * PART;
+                        let start = part * ROWS_PER_PART;
                         let at = |shared: &Shared, by: usize| shared.get().cast::<T>().wrapping_add(by);
                         let sums = at(&sums, part * 2 * n);
-                        let kernel = AddUp {
+                        let kernel = SumParameterGrads {
                             grad: (at(&first, start * grad.row).cast_const(), grad.row, grad.repeated),
                             x: (at(&xs, start * n).cast_const(), n),
                             mean: means.as_ref().map(|means| at(means, start).cast_const()),
                             rstd: at(&rstds, start).cast_const(),
-                            lines: PART.min(lines - start),
+                            rows: ROWS_PER_PART.min(rows - start),
                             n,
                             weight: sums,
                             bias: sums.wrapping_add(n),
                         };
-                        // SAFETY: the lines of this part, their statistics, and two lines of the result that nobody else writes.
-                        unsafe { add_up(kernel) }
+                        // SAFETY: the rows of this part, their statistics, and two rows of the result that nobody else writes.
+                        unsafe { run_sum(kernel) }
                     }
                 });
                 Ok(())
@@ -295,10 +295,10 @@ pub(crate) fn add_up_parameters(
 }
 
 /// # Safety
-/// - What [`AddUp`] asks for.
-unsafe fn add_up<T>(kernel: AddUp<T>)
+/// - The conditions of [`SumParameterGrads`].
+unsafe fn run_sum<T>(kernel: SumParameterGrads<T>)
 where
-    AddUp<T>: EveryIsa,
+    SumParameterGrads<T>: EveryIsa,
 {
     // SAFETY: by this function's condition.
     unsafe { dispatch(kernel) }

@@ -1,26 +1,27 @@
-//! Running sums and products of a line, in f64 for floating point numbers, as PyTorch does on the CPU.
+//! Cumulative sums and products of a row, in f64 for floating point numbers, as PyTorch does on the CPU.
 //!
-//! A sum that waits for the last before it takes three cycles an element. So eight f32 are added up among themselves first, and
-//! then to what came before them: in f64, where no order of them overflows. Products and f64 might, and go one by one.
-#![expect(unsafe_code, reason = "reads the dense lines that the driver gives")]
+//! Each sum depends on the one before, so that a loop element by element takes the latency of an addition for each. So the prefix sums
+//! of eight f32 are computed in parallel first, and added to the sum of the elements before them: in f64, where no order of f32 terms
+//! overflows. Products, and sums of f64, might overflow in another order, and are computed element by element.
+#![expect(unsafe_code, reason = "reads the dense rows that `map_rows` gives")]
 
-use super::drive::map_lines;
+use super::map_rows::map_rows;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, Isa, Kernel, Placed, dispatch, load_one};
+use crate::vectorized::{Convert, Isa, Kernel, CodegenAnchor, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
 use std::ops::Range;
 
-/// What runs along the line.
+/// Which prefix operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scan {
-    /// The sum of the elements so far.
+    /// The cumulative sum.
     Sum,
-    /// Their product.
+    /// The cumulative product.
     Product,
 }
 
-/// A type that there are scans of.
+/// An element type that scans are computed in.
 trait ScanElement: Convert {
     type Running: Copy;
     fn start(scan: Scan) -> Self::Running;
@@ -55,26 +56,26 @@ scan_elements! {
     f64 f64 |a, b| a + b, a * b;
 }
 
-/// Scans every line along `mask`, in i64, f32 or f64 as `out` asks.
+/// Scans every row of the dimensions `mask`, in i64, f32 or f64 by the type of `out`.
 ///
 /// # Errors
-/// As [`map_lines`].
-pub(crate) fn scan_lines(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan) -> Result<()> {
+/// As [`map_rows`].
+pub(crate) fn scan_rows(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan) -> Result<()> {
     let kernel = if out.dtype().is_floating_point() {
         crate::loops::reduce::computing_type(out.dtype())
     } else {
         ScalarType::I64
     };
     if (kernel, scan) == (ScalarType::F32, Scan::Sum) {
-        return map_lines([input], out, mask, kernel, |_, [from], to, n| {
-            // SAFETY: a line of `n` elements.
-            unsafe { dispatch(SumLine { from: from.cast(), to: to.cast(), n }) }
+        return map_rows([input], out, mask, kernel, |_, [from], to, n| {
+            // SAFETY: a row of `n` elements.
+            unsafe { dispatch(SumRow { from: from.cast(), to: to.cast(), n }) }
         });
     }
     dispatch_all_types!(accumulators, kernel, "cumsum", T => {
-        map_lines([input], out, mask, kernel, |_, [from], to, n| {
-            // SAFETY: a line of `n` elements.
-            unsafe { one_by_one::<T>(from.cast(), to.cast(), 0..n, T::start(scan), scan) }
+        map_rows([input], out, mask, kernel, |_, [from], to, n| {
+            // SAFETY: a row of `n` elements.
+            unsafe { sequential::<T>(from.cast(), to.cast(), 0..n, T::start(scan), scan) }
         })
     })
 }
@@ -82,7 +83,7 @@ pub(crate) fn scan_lines(input: &Tensor, out: &Tensor, mask: DimMask, scan: Scan
 /// # Safety
 /// - `from` is valid for reading and `to` for writing the elements of the range.
 #[inline(always)]
-unsafe fn one_by_one<T: ScanElement>(
+unsafe fn sequential<T: ScanElement>(
     from: *const T,
     to: *mut T,
     range: Range<usize>,
@@ -98,46 +99,46 @@ unsafe fn one_by_one<T: ScanElement>(
     }
 }
 
-/// The running sums of a line of f32.
+/// The cumulative sums of a row of f32.
 ///
 /// - `from` is valid for reading and `to` for writing `n` elements.
-struct SumLine {
+struct SumRow {
     from: *const f32,
     to: *mut f32,
     n: usize,
 }
 
-impl Placed for SumLine {
-    type Home = Self;
+impl CodegenAnchor for SumRow {
+    type Anchor = Self;
 }
 
-/// How many numbers are added up among themselves.
-const TOGETHER: usize = 8;
+/// How many prefix sums are computed in parallel.
+const GROUP: usize = 8;
 
-impl<I: Isa> Kernel<I, ()> for SumLine {
+impl<I: Isa> Kernel<I, ()> for SumRow {
     #[inline(always)]
     unsafe fn run(self) {
-        let SumLine { from, to, n } = self;
+        let SumRow { from, to, n } = self;
         let (mut running, mut done) = (0.0, 0);
-        while done + TOGETHER <= n {
-            // SAFETY: all eight are in the line.
-            let x: [f32; TOGETHER] = unsafe { from.add(done).cast::<[f32; TOGETHER]>().read_unaligned() };
-            let own = sums_of_eight(x.map(f64::from));
+        while done + GROUP <= n {
+            // SAFETY: all eight are in the row.
+            let x: [f32; GROUP] = unsafe { from.add(done).cast::<[f32; GROUP]>().read_unaligned() };
+            let own = prefix_sums(x.map(f64::from));
             let sums = own.map(|sum| (running + sum) as f32);
             // SAFETY: the same.
-            unsafe { to.add(done).cast::<[f32; TOGETHER]>().write_unaligned(sums) };
-            running += own[TOGETHER - 1];
-            done += TOGETHER;
+            unsafe { to.add(done).cast::<[f32; GROUP]>().write_unaligned(sums) };
+            running += own[GROUP - 1];
+            done += GROUP;
         }
-        // SAFETY: what is left of the line.
-        unsafe { one_by_one(from, to, done..n, running, Scan::Sum) }
+        // SAFETY: the rest of the row.
+        unsafe { sequential(from, to, done..n, running, Scan::Sum) }
     }
 }
 
-/// The running sums of eight numbers: of two, of four, of all (Hillis and Steele, Data parallel algorithms, 1986).
+/// The prefix sums of eight numbers: first of up to two, then four, then all (Hillis and Steele, Data parallel algorithms, 1986).
 #[inline(always)]
-fn sums_of_eight(x: [f64; TOGETHER]) -> [f64; TOGETHER] {
-    let with = |x: [f64; TOGETHER], before: usize| {
+fn prefix_sums(x: [f64; GROUP]) -> [f64; GROUP] {
+    let with = |x: [f64; GROUP], before: usize| {
         std::array::from_fn(|i| if i >= before { x[i] + x[i - before] } else { x[i] })
     };
     with(with(with(x, 1), 2), 4)

@@ -1,10 +1,10 @@
-//! Steps over dimensions, one element after another, without a division for each.
+//! DimCounter over dimensions, one element after another, without a division for each.
 
 use crate::tensor_iterator::{Dim, offsets};
 use smallvec::SmallVec;
 
 /// Where a walk over dimensions stands.
-pub(crate) struct Steps<'d> {
+pub(crate) struct DimCounter<'d> {
     dims: &'d [Dim],
     at: SmallVec<[i64; 6]>,
     /// Bytes from the first input element.
@@ -13,7 +13,7 @@ pub(crate) struct Steps<'d> {
     pub(crate) output: isize,
 }
 
-impl<'d> Steps<'d> {
+impl<'d> DimCounter<'d> {
     /// At step number `index` of a walk over `dims`, innermost first.
     #[inline]
     pub(crate) fn new(dims: &'d [Dim], index: usize) -> Self {
@@ -24,7 +24,7 @@ impl<'d> Steps<'d> {
             left /= dim.size as usize;
             here as i64
         });
-        Steps { dims, at: at.collect(), input, output }
+        DimCounter { dims, at: at.collect(), input, output }
     }
 
     /// How many steps are left in the innermost dimension, this one included.

@@ -18,7 +18,7 @@ const LONG: i64 = 16 * FEW;
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
-pub(super) fn fold_few(
+pub(super) fn fold_small(
     input: &Tensor,
     out: &Tensor,
     mask: DimMask,

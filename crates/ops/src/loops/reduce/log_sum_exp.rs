@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
 
 use super::blocks::{fold_dense_floats, fold_dense_ordered};
-use super::fold::{LineFold, computing_type};
-use super::folds::{Exponentials, Greatest};
-use super::targets::line_fold;
-use crate::loops::ahead::Asking;
+use super::fold::{RowFold, computing_type};
+use super::folds::{SumOfExponentials, Maximum};
+use super::targets::row_fold;
+use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
@@ -53,7 +53,7 @@ impl Written for [f64; 2] {
 
 macro_rules! log_sum_exp {
     ($($float:ident $dtype:ident)*) => {$(
-        impl<const M: usize> LineFold<M> for LogSumExp<$float>
+        impl<const M: usize> RowFold<M> for LogSumExp<$float>
         where
             [f64; M]: Written,
         {
@@ -69,8 +69,8 @@ macro_rules! log_sum_exp {
                 let next = n * size_of::<$float>();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense_ordered(from, n, Asking::NONE, Greatest::of(ScalarType::$dtype)));
-                    let sum = f64::from(fold_dense_floats(from, n, Asking::near(next), Exponentials(Peak::shift(greatest))));
+                    let greatest = f64::from(fold_dense_ordered(from, n, Prefetch::HARDWARE, Maximum::of(ScalarType::$dtype)));
+                    let sum = f64::from(fold_dense_floats(from, n, Prefetch::into_l1(next), SumOfExponentials(Peak::shift(greatest))));
                     Peak { greatest, sum }
                 }
             }
@@ -94,21 +94,21 @@ log_sum_exp!(f32 F32 f64 F64);
 /// `log(sum(e^x))` of floating point numbers.
 ///
 /// # Errors
-/// As [`line_fold`].
+/// As [`row_fold`].
 pub(crate) fn log_sum_exp(input: &Tensor, out: &Tensor, mask: DimMask) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
-        line_fold(input, [out], mask, kernel, [kernel], LogSumExp::<T>(PhantomData))
+        row_fold(input, [out], mask, kernel, [kernel], LogSumExp::<T>(PhantomData))
     })
 }
 
 /// The same in two parts: the greatest element, and the logarithm of `sum(e^(x - greatest))`.
 ///
 /// # Errors
-/// As [`line_fold`].
+/// As [`row_fold`].
 pub(crate) fn log_sum_exp_parts(input: &Tensor, parts: [&Tensor; 2], mask: DimMask) -> Result<()> {
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "logsumexp", T => {
-        line_fold(input, parts, mask, kernel, [kernel; 2], LogSumExp::<T>(PhantomData))
+        row_fold(input, parts, mask, kernel, [kernel; 2], LogSumExp::<T>(PhantomData))
     })
 }

@@ -4,7 +4,7 @@
 use super::accumulator::Words;
 use super::any_fold::AnyFold;
 use super::source::Source;
-use super::steps::Steps;
+use super::dim_counter::DimCounter;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};
@@ -79,13 +79,13 @@ impl Plan<'_> {
     fn strip(&self, strip: usize) -> (isize, isize, usize) {
         let in_row = self.columns.div_ceil(COLUMNS);
         let first = strip % in_row * COLUMNS;
-        let steps = Steps::new(&self.reduction.kept, strip / in_row * self.columns + first);
+        let steps = DimCounter::new(&self.reduction.kept, strip / in_row * self.columns + first);
         (steps.input, steps.output, COLUMNS.min(self.columns - first))
     }
 }
 
 /// Folds rows into `to`.
-pub(super) fn fold_columns(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
+pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fold: &dyn AnyFold) {
     let columns = reduction.kept.first().map_or(1, |dim| dim.size as usize);
     let strips = reduction.outputs() / columns * columns.div_ceil(COLUMNS);
     let chunks = reduction.count().div_ceil(ROWS);
@@ -184,7 +184,7 @@ impl<'r> Work<'r> {
         let start = task.chunk * ROWS;
         let end = self.plan.reduction.count().min(start + ROWS);
         self.total.fill(self.plan.identity);
-        let mut steps = Steps::new(&self.plan.reduction.reduced, start);
+        let mut steps = DimCounter::new(&self.plan.reduction.reduced, start);
         for first in (start..end).step_by(LEVEL) {
             self.level.fill(self.plan.identity);
             self.fold_level(offset, n, LEVEL.min(end - first), &mut steps);
@@ -192,7 +192,7 @@ impl<'r> Work<'r> {
         }
     }
 
-    fn fold_level(&mut self, offset: isize, n: usize, rows: usize, steps: &mut Steps<'_>) {
+    fn fold_level(&mut self, offset: isize, n: usize, rows: usize, steps: &mut DimCounter<'_>) {
         let mut addresses = [std::ptr::null(); LEVEL];
         let group = if self.direct { LEVEL } else { TILE_ROWS };
         for first in (0..rows).step_by(group) {

@@ -8,11 +8,11 @@ use flambeau_core::{
     Access, Geometry, Guarded, Result, Scalar, ScalarType, Storage, StridedView, ensure, shape, with_guards,
 };
 
-/// The most inputs a plain call has.
+/// The most inputs a trivial call has.
 const INPUTS: usize = 3;
 
-/// A plain call, built. The note at [`TensorIterator`] says what for.
-pub(crate) struct Plain<'a> {
+/// A trivial call, built. The note at [`TensorIterator`] says what for.
+pub(crate) struct TrivialIter<'a> {
     /// The inputs, the last repeated up to `INPUTS`.
     inputs: [&'a Tensor; INPUTS],
     /// Theirs when the call began.
@@ -31,9 +31,9 @@ pub(crate) struct Plain<'a> {
 }
 
 impl<'a> TensorIterator<'a> {
-    /// Builds the call if it is plain; else changes nothing and answers `false`.
+    /// Builds the call if it is trivial; else changes nothing and answers `false`.
     #[inline]
-    pub(super) fn build_plain<const N: usize>(
+    pub(super) fn build_trivial<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         config: Config,
@@ -53,14 +53,14 @@ impl<'a> TensorIterator<'a> {
             alike = alike && !other.tensor.is_wrapped_number() && first.is_like(other);
         }
         if alike {
-            return self.keep_plain(inputs, &geometries, first, None, config);
+            return self.set_trivial(inputs, &geometries, first, None, config);
         }
-        self.build_plain_with_number(inputs, &geometries, config)
+        self.build_trivial_with_number(inputs, &geometries, config)
     }
 
     /// The same for a call that is not one of alike tensors; it may be one of those and a number.
     #[inline(never)]
-    fn build_plain_with_number<const N: usize>(
+    fn build_trivial_with_number<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         geometries: &[&'a Geometry; N],
@@ -93,13 +93,13 @@ impl<'a> TensorIterator<'a> {
             }
             number = Some(i);
         }
-        self.keep_plain(inputs, geometries, first, number, config)
+        self.set_trivial(inputs, geometries, first, number, config)
     }
 
     /// Keeps the call, of inputs that are like the contiguous `first` but for the one that is a `number`, if its output is like
     /// them too.
     #[inline(always)]
-    fn keep_plain<const N: usize>(
+    fn set_trivial<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         geometries: &[&'a Geometry; N],
@@ -117,7 +117,7 @@ impl<'a> TensorIterator<'a> {
                 Tensor::empty_contiguous(first.geometry.sizes(), result, device)
                     .map_err(|e| e.context(self.name))?,
             ),
-            Output::InPlace(t) | Output::Given(t) => {
+            Output::InPlace(t) | Output::Out(t) => {
                 let written = t.geometry();
                 // A number must not be among the elements that are written.
                 let apart = |(i, input): (usize, &&Tensor)| {
@@ -134,7 +134,7 @@ impl<'a> TensorIterator<'a> {
         // One by one: read together, what has just been written apart would have to be waited for.
         let [second, third] = [1.min(N - 1), 2.min(N - 1)];
         self.common_dtype = dtype;
-        self.plain = Some(Plain {
+        self.trivial = Some(TrivialIter {
             inputs: [inputs[0], inputs[second], inputs[third]],
             geometries: [geometries[0], geometries[second], geometries[third]],
             count: N,
@@ -170,16 +170,16 @@ impl Seen<'_> {
 }
 
 impl<'a> TensorIterator<'a> {
-    /// Builds a call of no input if it is plain.
+    /// Builds a call of no input if it is trivial.
     #[inline]
-    pub(super) fn build_plain_nullary(&mut self) -> bool {
+    pub(super) fn build_trivial_nullary(&mut self) -> bool {
         let Output::InPlace(out) = self.output else { return false };
         let geometry = out.geometry();
         if !geometry.is_contiguous() || !self.operands.is_empty() {
             return false;
         }
         self.common_dtype = out.dtype();
-        self.plain = Some(Plain {
+        self.trivial = Some(TrivialIter {
             inputs: [out; INPUTS],
             geometries: [geometry; INPUTS],
             count: 0,
@@ -200,32 +200,32 @@ impl<'a> TensorIterator<'a> {
     /// Those of [`build`](Self::build).
     pub fn build_choice(&mut self, condition: &'a Tensor, yes: &'a Tensor, no: &'a Tensor) -> Result<()> {
         let chosen = condition.geometry();
-        if self.may_choose_plainly(condition, chosen, [yes, no])
-            && self.build_plain(&[yes, no], Config::PROMOTE)?
-            && let Some(plain) = &mut self.plain
+        if self.is_trivial_choice(condition, chosen, [yes, no])
+            && self.build_trivial(&[yes, no], Config::PROMOTE)?
+            && let Some(trivial) = &mut self.trivial
         {
             ensure!(
-                plain.numel == chosen.numel(),
+                trivial.numel == chosen.numel(),
                 Busy,
                 "{}: expected sizes that stay as they are during the call but another thread has changed them",
                 self.name
             );
-            plain.inputs = [condition, yes, no];
-            plain.geometries = [chosen, plain.geometries[0], plain.geometries[1]];
-            plain.number = plain.number.map(|place| place + 1);
-            (plain.count, plain.leading) = (3, ScalarType::Bool);
+            trivial.inputs = [condition, yes, no];
+            trivial.geometries = [chosen, trivial.geometries[0], trivial.geometries[1]];
+            trivial.number = trivial.number.map(|place| place + 1);
+            (trivial.count, trivial.leading) = (3, ScalarType::Bool);
             return Ok(());
         }
         [condition, yes, no].into_iter().for_each(|input| self.add_input(input));
         self.build(Config::PROMOTE)
     }
 
-    /// Whether a call that is plain without its condition is so with it.
-    fn may_choose_plainly(&self, condition: &Tensor, chosen: &Geometry, values: [&Tensor; 2]) -> bool {
+    /// Whether a call that is trivial without its condition is so with it.
+    fn is_trivial_choice(&self, condition: &Tensor, chosen: &Geometry, values: [&Tensor; 2]) -> bool {
         let like = |t: &Tensor| shape::same(t.sizes(), chosen.sizes()) && t.device() == condition.device();
         let apart = match self.output {
             Output::Allocate => true,
-            Output::InPlace(t) | Output::Given(t) => !Storage::ptr_eq(t.storage(), condition.storage()),
+            Output::InPlace(t) | Output::Out(t) => !Storage::ptr_eq(t.storage(), condition.storage()),
         };
         condition.dtype() == ScalarType::Bool
             && chosen.dim() > 0
@@ -242,11 +242,11 @@ impl<'a> TensorIterator<'a> {
     pub fn build_number_op(&mut self, a: &'a Tensor, number: Scalar, config: Config) -> Result<()> {
         let number = Tensor::wrapped_number(number)?;
         if stays(a.dtype(), number.dtype())
-            && self.build_plain(&[a, a], config)?
-            && let Some(plain) = &mut self.plain
+            && self.build_trivial(&[a, a], config)?
+            && let Some(trivial) = &mut self.trivial
         {
-            plain.number = Some(1);
-            plain.owned = Some(number);
+            trivial.number = Some(1);
+            trivial.owned = Some(number);
             return Ok(());
         }
         self.add_input(a);
@@ -262,16 +262,16 @@ fn stays(dtype: ScalarType, number: ScalarType) -> bool {
 }
 
 /// A storage and what is wanted of it.
-type Wanted<'s> = (&'s Storage, Access);
+type AccessRequest<'s> = (&'s Storage, Access);
 
 /// Up to [`INPUTS`] inputs, and the output behind them.
-fn with_output<'s>(out: Wanted<'s>, reads: &[Wanted<'s>]) -> [Wanted<'s>; INPUTS + 1] {
+fn with_output<'s>(out: AccessRequest<'s>, reads: &[AccessRequest<'s>]) -> [AccessRequest<'s>; INPUTS + 1] {
     let mut all = [out; INPUTS + 1];
     all.iter_mut().zip(reads).for_each(|(place, read)| *place = *read);
     all
 }
 
-impl<'a> Plain<'a> {
+impl<'a> TrivialIter<'a> {
     /// The output; to be asked once, at the end.
     #[inline]
     pub(super) fn take_output(&mut self) -> Tensor {
@@ -416,7 +416,7 @@ impl<'a> Plain<'a> {
     pub(super) fn operands(&self) -> Operands<'a> {
         let mut operands = Operands::new();
         let mut output = Operand::output(match &self.output {
-            Handle::Borrowed(t, _) => Output::Given(t),
+            Handle::Borrowed(t, _) => Output::Out(t),
             _ => Output::Allocate,
         });
         if let Handle::Borrowed(t, geometry) = self.output {

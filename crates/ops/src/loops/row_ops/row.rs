@@ -1,14 +1,15 @@
-//! Passes over one dense line: formulas, past the caches where the result is not read again soon, and what to ask memory for ahead.
+//! Passes over one dense row: the formula of the pass, which stores to use, and how far ahead to prefetch.
 #![expect(unsafe_code, reason = "runs formulas over raw rows")]
 
 use crate::loops::formulas::FloatFormula;
-use crate::loops::reduce::SHORT_LINE;
+use crate::loops::reduce::SHORT_ROW;
 use crate::loops::rows::{self, Floats, RowKernel, Rows, dispatch_rows_of};
 use crate::loops::streaming::stream_rows;
 use crate::vectorized::EveryIsa;
 use flambeau_core::Element;
 
-/// Runs `formula` over a row whose result is not read again soon; [`fence`](crate::loops::streaming::fence) before another thread may read it.
+/// Runs `formula` over a row; where `streams`, by non-temporal stores, and [`fence`](crate::loops::streaming::fence) comes before another
+/// thread may read the result.
 ///
 /// # Safety
 /// - The elements of the row are valid, of type `T`.
@@ -24,15 +25,16 @@ pub(super) unsafe fn write_row<T: Element, F: FloatFormula<N>, const N: usize>(
     if !streams {
         return run(&row);
     }
-    let heeds = rows::streams(T::SCALAR_TYPE, T::SCALAR_TYPE);
-    stream_rows(&row, [size_of::<T>(); N], size_of::<T>(), heeds, &run);
+    let supports_nt_stores = rows::supports_nt_stores(T::SCALAR_TYPE, T::SCALAR_TYPE);
+    stream_rows(&row, [size_of::<T>(); N], size_of::<T>(), supports_nt_stores, &run);
 }
 
-/// How far ahead the last pass over a line of `n` elements asks for what comes next, in bytes: at [short ones](SHORT_LINE) memory has
-/// had nothing to do since the first pass, and the processor did not foresee the next line.
-pub(super) fn next_line<T>(n: usize) -> usize {
+/// How far ahead the last pass over a row of `n` elements prefetches the next row, in bytes; 0 for none. The rows are
+/// [short ones](SHORT_ROW), whose later passes read L1: memory has been idle since the first pass, and the hardware prefetcher does not
+/// foresee the next row.
+pub(super) fn next_row_distance<T>(n: usize) -> usize {
     let bytes = n * size_of::<T>();
-    if bytes <= SHORT_LINE { bytes.max(1 << 11) } else { 0 }
+    if bytes <= SHORT_ROW { bytes.max(1 << 11) } else { 0 }
 }
 
 /// One row of `n` elements from `from` to `to`.

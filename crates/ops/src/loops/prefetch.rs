@@ -1,0 +1,44 @@
+//! How folds prefetch what they read once (Note: prefetching, in [`loops`](crate::loops)).
+
+use super::machine::{FOLD_PREFETCH_DISTANCE, PREFETCH_DISTANCE, PREFETCHES_BY_HALVES};
+use super::streaming;
+use crate::Tensor;
+
+/// How a fold prefetches its input.
+#[derive(Clone, Copy)]
+pub(crate) struct Prefetch {
+    /// The distance in bytes; 0 for no prefetch instructions.
+    pub(super) distance: usize,
+    /// Each cache line is loaded a second time, at its middle, which the hardware prefetcher follows further, and prefetches go into
+    /// L2.
+    pub(super) by_halves: bool,
+}
+
+impl Prefetch {
+    /// Left to the hardware prefetcher, with the second load of each cache line that it follows further.
+    pub(crate) const HARDWARE: Self = Prefetch { distance: 0, by_halves: true };
+
+    /// None: the input is in a cache.
+    const NONE: Self = Prefetch { distance: 0, by_halves: false };
+
+    /// Into L1, so many bytes ahead.
+    pub(crate) fn into_l1(distance: usize) -> Self {
+        Prefetch { distance, by_halves: false }
+    }
+
+    /// For the first of several passes over a row. On Zen 4 prefetches beside loads by halves measured slower.
+    pub(crate) fn for_first_pass() -> Self {
+        if *PREFETCHES_BY_HALVES { Prefetch::HARDWARE } else { Prefetch::into_l1(PREFETCH_DISTANCE) }
+    }
+
+    /// For a fold that reads all of `input` once.
+    ///
+    /// An input of which most is in a cache comes soon enough without: there prefetches and second loads measured slower.
+    pub(crate) fn for_fold(input: &Tensor) -> Self {
+        match streaming::exceeds_llc(input.numel() as usize * input.dtype().size()) {
+            false => Prefetch::NONE,
+            true if *PREFETCHES_BY_HALVES => Prefetch { distance: FOLD_PREFETCH_DISTANCE, by_halves: true },
+            true => Prefetch::into_l1(PREFETCH_DISTANCE),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Operators on whole rows: softmax, normalization, scans. A row has the elements of the dimensions along which the operator goes,
+//! which need not be the last; it is read densely, in place or through a tile, and its result is a row of the output.
+
+mod channels;
+mod map_rows;
+mod norm;
+mod norm_backward;
+mod row;
+mod scan;
+mod softmax;
+
+pub(crate) use channels::batch_norm_channels;
+pub(crate) use norm::{Affine, layer_norm_rows, rms_norm_rows};
+pub(crate) use norm_backward::{GradRows, ROWS_PER_PART, sum_parameter_grads, is_one_element, layer_norm_backward_rows};
+pub(crate) use scan::{Scan, scan_rows};
+pub(crate) use softmax::{ScaledSoftmax, scaled_softmax_rows, softmax_backward_rows, softmax_rows};

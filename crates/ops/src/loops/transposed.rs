@@ -1,0 +1,135 @@
+//! Transposed inputs, `x.t()` beside a row-major result: blocks of them are transposed in a tile, so that each cache line is read once
+//! and not once for each of its elements.
+#![expect(unsafe_code, reason = "element access behind the guards that the iterator holds")]
+
+use super::rows;
+use crate::gemm::{self, GemmElement, Isa, StridedRows};
+use crate::tensor_iterator::{Operand, Pointers, TensorIterator};
+use std::mem::MaybeUninit;
+
+/// Columns of a block: elements of a row of the result.
+pub(super) const COLUMNS: usize = 64;
+/// Bytes of a block in the dimension in which the input is dense: four cache lines, which measured fastest.
+const BLOCK_BYTES: usize = 256;
+/// Size of a dimension below which blocks are not faster than a strided loop.
+const MIN_SIZE: i64 = 8;
+
+/// A block of any type: rows of [`COLUMNS`] elements.
+pub(super) type Tile = [MaybeUninit<u64>; COLUMNS * BLOCK_BYTES / 8];
+
+/// The dimension in which transposed inputs are dense, the same for all of them: inputs that are not dense in the first. `None` where no
+/// input is transposed, or blocks would be small.
+pub(super) fn transposed_dim(iter: &TensorIterator<'_>) -> Option<usize> {
+    let (shape, inputs) = (iter.shape(), &iter.operands()[1..]);
+    if shape.len() < 2 || shape[0] < MIN_SIZE {
+        return None;
+    }
+    let first = inputs.iter().find(|input| !is_dense_or_broadcast(input))?;
+    let size = first.dtype().size() as i64;
+    let dim = (1..shape.len()).find(|&dim| first.strides()[dim] == size && shape[dim] >= MIN_SIZE)?;
+    inputs.iter().all(|input| is_dense_or_broadcast(input) || is_transposed(input, dim)).then_some(dim)
+}
+
+/// Whether an operand is dense, or one value for all, in the first dimension.
+pub(super) fn is_dense_or_broadcast(operand: &Operand<'_>) -> bool {
+    [0, operand.dtype().size() as i64].contains(&operand.strides()[0])
+}
+
+fn is_transposed(operand: &Operand<'_>, dim: usize) -> bool {
+    operand.strides()[dim] == operand.dtype().size() as i64
+}
+
+/// How many columns a block has that is transposed in registers and written by non-temporal stores into a result that begins at `at`;
+/// `None` for elements that cannot be. Where rows do not begin at cache lines, neighbouring blocks write to the same cache lines, and
+/// wide blocks make these few.
+pub(super) fn nt_block_columns(result: &Operand<'_>, at: *const u8) -> Option<usize> {
+    let (size, outer) = (result.dtype().size(), &result.strides()[1..]);
+    let is_aligned_to =
+        |unit: usize| at.addr().is_multiple_of(unit) && outer.iter().all(|stride| stride % unit as i64 == 0);
+    let is_dense = matches!(size, 4 | 8) && result.strides()[0] == size as i64 && is_aligned_to(size);
+    is_dense.then(|| gemm::tile_side(size) * if is_aligned_to(rows::CACHE_LINE) { 1 } else { 32 })
+}
+
+/// Rows of a block of elements of `size` bytes.
+pub(super) fn rows_of_block(size: usize) -> usize {
+    BLOCK_BYTES / size
+}
+
+/// Bytes from one row of a tile to the next.
+pub(super) fn pitch(size: usize) -> usize {
+    COLUMNS * size
+}
+
+/// Transposes the block of operand `operand` at `p`, whose columns are dense, into rows of a tile.
+///
+/// # Safety
+/// - The operand has `n` columns and `rows` rows of elements of `size` bytes, at most [`COLUMNS`] and [`rows_of_block`].
+pub(super) unsafe fn transpose_block(
+    p: &Pointers<'_>,
+    operand: usize,
+    n: usize,
+    rows: usize,
+    size: usize,
+    tile: &mut Tile,
+) {
+    /// # Safety
+    /// As the enclosing function, with `size` that of `Bits`.
+    #[inline(always)]
+    unsafe fn columns<Bits: Copy, const ROWS: usize>(
+        from: *const u8,
+        step: i64,
+        n: usize,
+        rows: usize,
+        to: *mut u8,
+    ) {
+        for column in 0..n {
+            let source = from.wrapping_offset((column as i64 * step) as isize).cast::<Bits>();
+            let to = to.cast::<Bits>().wrapping_add(column);
+            // SAFETY: the column has `rows` dense elements, and each row of the tile takes one.
+            unsafe {
+                if rows == ROWS {
+                    let whole = source.cast::<[Bits; ROWS]>().read_unaligned();
+                    for (row, value) in whole.into_iter().enumerate() {
+                        to.add(row * COLUMNS).write(value);
+                    }
+                } else {
+                    for row in 0..rows {
+                        to.add(row * COLUMNS).write(source.add(row).cast::<Bits>().read_unaligned());
+                    }
+                }
+            }
+        }
+    }
+    let (from, step, to) = (p.data[operand].cast_const(), p.inner[operand], tile.as_mut_ptr().cast());
+    // SAFETY: by this function's conditions.
+    unsafe {
+        match size {
+            1 => columns::<u8, BLOCK_BYTES>(from, step, n, rows, to),
+            2 => columns::<u16, { BLOCK_BYTES / 2 }>(from, step, n, rows, to),
+            4 if suits_registers::<f32>(from, step, n) => in_registers::<f32>(from, step, n, rows, to),
+            8 if suits_registers::<f64>(from, step, n) => in_registers::<f64>(from, step, n, rows, to),
+            4 => columns::<u32, { BLOCK_BYTES / 4 }>(from, step, n, rows, to),
+            8 => columns::<u64, { BLOCK_BYTES / 8 }>(from, step, n, rows, to),
+            _ => columns::<[u64; 2], { BLOCK_BYTES / 16 }>(from, step, n, rows, to),
+        }
+    }
+}
+
+/// Whether `n` columns from `from` on, `step` bytes apart, may be read as elements of `T`, and fill half of a tile: in registers a
+/// whole tile is transposed, so that few columns are slower than one by one.
+fn suits_registers<T>(from: *const u8, step: i64, n: usize) -> bool {
+    2 * n >= COLUMNS && from.cast::<T>().is_aligned() && step % size_of::<T>() as i64 == 0
+}
+
+/// [`transpose_block`] of elements of the size of `T`, which are moved as `T`: square blocks are transposed in registers, so that whole
+/// vectors are stored. With stores column by column, loads waited for earlier stores that have the same address within a page, as if
+/// they overlapped (4K aliasing).
+///
+/// # Safety
+/// As [`transpose_block`], with `size` that of `T`.
+unsafe fn in_registers<T: GemmElement>(from: *const u8, step: i64, n: usize, rows: usize, to: *mut u8) {
+    let line = step as isize / size_of::<T>() as isize;
+    let lines = StridedRows::<T> { from: from.cast(), rows: n, row_stride: line, len: rows, stride: 1 };
+    // SAFETY: by this function's conditions; the tile has `COLUMNS` elements in each row.
+    unsafe { gemm::transpose_pack(Isa::detected(), &lines, to.cast(), COLUMNS) }
+}
