@@ -86,12 +86,12 @@ impl Array {
     /// Dimensions in another order.
     pub fn permute(&self, dims: &[usize]) -> Self {
         let sizes: Vec<usize> = dims.iter().map(|&d| self.sizes[d]).collect();
-        let place = |i: Vec<usize>| {
+        let value_at = |i: Vec<usize>| {
             let mut index = vec![0; dims.len()];
             dims.iter().zip(i).for_each(|(&d, x)| index[d] = x);
             self.at(&index)
         };
-        Array::new(&sizes, indices(&sizes).map(place).collect())
+        Array::new(&sizes, indices(&sizes).map(value_at).collect())
     }
 
     /// The product of two matrices.

@@ -13,14 +13,14 @@ use flambeau_tests::row::{Arg, Row};
 const LAYOUTS: &[Option<Layout>] =
     &[None, Some(Layout::Transposed), Some(Layout::Sliced), Some(Layout::Expanded)];
 
-/// What stands for true, in turn.
-const PLAIN: &[u8] = &[1];
+/// The bytes that stand for true, used one after the other.
+const CANONICAL: &[u8] = &[1];
 const ODD: &[u8] = &[2, 255, 1, 128];
 
 /// Operators that give what memory happens to hold, or the bytes themselves.
 const OF_BYTES: &[&str] = &["empty_like", "view.dtype"];
 
-/// The truth values of `t` as these bytes, laid out in this way.
+/// `t` as a bool tensor whose true elements have these bytes, in this layout.
 fn bool_tensor(t: &Tensor, bytes: &[u8], layout: Option<Layout>) -> Tensor {
     let byte = |(i, x): (usize, &f64)| if *x == 0.0 { 0u8 } else { bytes[i % bytes.len()] };
     let data: Vec<u8> = array(t).data.iter().enumerate().map(byte).collect();
@@ -63,14 +63,14 @@ fn other_bytes(result: &Tensor, args: &[Value]) -> Option<String> {
 }
 
 fn fault(op: &dyn OperatorInfo, args: &[Value], layout: Option<Layout>) -> Option<String> {
-    let (odd, plain) = (with_bool_bytes(args, ODD, layout), with_bool_bytes(args, PLAIN, layout));
+    let (odd, plain) = (with_bool_bytes(args, ODD, layout), with_bool_bytes(args, CANONICAL, layout));
     match (outcome(op, &odd), outcome(op, &plain)) {
-        (Ok(got), Ok(wanted)) => {
+        (Ok(got), Ok(expected)) => {
             let other = got.iter().find_map(|result| other_bytes(result, &odd));
-            got.iter().zip(&wanted).find_map(|(got, wanted)| bit_difference(got, wanted)).or(other)
+            got.iter().zip(&expected).find_map(|(got, expected)| bit_difference(got, expected)).or(other)
         }
-        (got, wanted) => {
-            (got.is_err() != wanted.is_err()).then(|| format!("{:?} but {:?}", got.err(), wanted.err()))
+        (got, expected) => {
+            (got.is_err() != expected.is_err()).then(|| format!("{:?} but {:?}", got.err(), expected.err()))
         }
     }
 }

@@ -19,10 +19,10 @@ fn check_row(row: &Row, report: &mut Report) {
                 if let Arg::Tensor(a) = &mut args[0] {
                     a.data[position] = special;
                 }
-                let wanted = reference(&rounded(&args, ScalarType::F32));
+                let expected = reference(&rounded(&args, ScalarType::F32));
                 let fault = match call(op, &args, ScalarType::F32) {
                     Ok(results) => {
-                        results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.bound()))
+                        results.iter().zip(&expected).find_map(|(r, w)| difference(r, w, row.bound()))
                     }
                     Err(e) => Some(format!("{e:?}")),
                 };

@@ -78,7 +78,7 @@ static DRAWS: Mutex<()> = Mutex::new(());
 
 /// The tensors that `op` gives, or the first argument where it writes into that; random numbers are the same for a `seed`.
 pub fn seeded(op: &dyn OperatorInfo, args: &[Value], seed: u64) -> Result<Vec<Tensor>> {
-    let _turn = is_random(op).then(|| DRAWS.lock().unwrap_or_else(PoisonError::into_inner));
+    let _exclusive = is_random(op).then(|| DRAWS.lock().unwrap_or_else(PoisonError::into_inner));
     if is_random(op) {
         manual_seed(seed);
     }

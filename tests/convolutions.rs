@@ -10,16 +10,16 @@ use flambeau_tests::call::{array, tensor};
 use flambeau_tests::draw::Draw;
 use flambeau_tests::layout::{LAYOUTS, lay_out};
 
-/// Which sizes are drawn: each kind leads to the ways that its name says, of which the library chooses by sizes.
+/// Which sizes are drawn: for each kind the library chooses the algorithms that its documentation says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// Few channels in up to four groups: rows of single channels, products that read the image, columns.
     Any,
     /// As many groups as there are channels on the smaller side.
     Depthwise,
-    /// Kernels of one place.
+    /// Kernels with one position.
     Pointwise,
-    /// Three by three places of many channels: transformed tiles.
+    /// 3x3 kernels and many channels: Winograd tiles.
     Transformed,
     /// Rows long enough to fill vectors, of one group.
     LongRows,
@@ -103,9 +103,9 @@ impl Case {
         if self.transposed {
             self.output_padding[at] = if d.within(0..=1) == 1 { d.within(0..=2) } else { 0 };
             // As many pixels as leave one of the result.
-            let least =
+            let smallest =
                 (1 + pads).saturating_sub(reach + 1 + self.output_padding[at]).div_ceil(self.stride[at]) + 1;
-            self.small[at] = least.max(d.within(1..=most));
+            self.small[at] = smallest.max(d.within(1..=most));
             let steps = (self.small[at] - 1) * self.stride[at];
             self.large[at] = steps + reach + 1 + self.output_padding[at] - pads;
         } else {
@@ -130,7 +130,7 @@ impl Case {
         if self.transposed { [small, large] } else { [large, small] }
     }
 
-    /// The places in the larger side, the weight and the smaller side of every product.
+    /// The offsets in the larger side, the weight and the smaller side of the factors of every product.
     fn products(&self) -> Vec<[usize; 3]> {
         let flat = |sizes: &[usize], i: &[usize]| sizes.iter().zip(i).fold(0, |n, (size, i)| n * size + i);
         let (large, small, weight) = (self.sizes(0), self.sizes(1), self.weight_sizes());
@@ -138,11 +138,11 @@ impl Case {
         let (stride, padding, dilation) = (own(&self.stride), own(&self.padding), own(&self.dilation));
         let mut all = vec![];
         for (s, k) in indices(&small).flat_map(|s| indices(&weight[1..]).map(move |k| (s.clone(), k))) {
-            let place = |d: usize| (s[d + 2] * stride[d] + k[d + 1] * dilation[d]).checked_sub(padding[d]);
-            let Some(places) = (0..self.spatial).map(place).collect::<Option<Vec<_>>>() else { continue };
-            if places.iter().zip(&large[2..]).all(|(place, size)| place < size) {
+            let coordinate = |d: usize| (s[d + 2] * stride[d] + k[d + 1] * dilation[d]).checked_sub(padding[d]);
+            let Some(position) = (0..self.spatial).map(coordinate).collect::<Option<Vec<_>>>() else { continue };
+            if position.iter().zip(&large[2..]).all(|(coordinate, size)| coordinate < size) {
                 let channel = s[1] / self.channels[1] * self.channels[0] + k[0];
-                let l = [&[s[0], channel], &places[..]].concat();
+                let l = [&[s[0], channel], &position[..]].concat();
                 let w = [&[s[1]], &k[..]].concat();
                 all.push([flat(&large, &l), flat(&weight, &w), flat(&small, &s)]);
             }
@@ -168,7 +168,7 @@ impl Case {
     }
 }
 
-/// Small integers, laid out in one of several ways; what a layout changes is read back.
+/// Small integers in one of several layouts; values that a layout changes are read back.
 fn operand(d: &mut Draw, sizes: &[usize], dtype: ScalarType) -> (Tensor, Array) {
     let numbers = Array::fill(sizes, -2.0..3.0, d.bits()).map(f64::floor);
     let plain = tensor(&numbers, dtype);
@@ -210,8 +210,8 @@ impl Sums {
             true => (got - value).abs() <= rounding * size,
             false => got == value || got.is_nan() && value.is_nan(),
         };
-        let places = got.data.iter().zip(&self.value.data).zip(&self.size.data).enumerate();
-        let mut wrong = places.filter(|(_, ((got, value), size))| !is_close(**got, **value, **size));
+        let pairs = got.data.iter().zip(&self.value.data).zip(&self.size.data).enumerate();
+        let mut wrong = pairs.filter(|(_, ((got, value), size))| !is_close(**got, **value, **size));
         let (at, ((got, value), _)) = wrong.next()?;
         Some(format!("{what} at {at}: expected {value} but got {got}, and {} more", wrong.count()))
     }
@@ -223,11 +223,11 @@ struct Products {
 }
 
 impl Products {
-    /// Adds to `to` the sums over the products of which it has place `which`, of `a` and `b` at the other two.
+    /// Adds to `to`, which is operand `which` of the products, the sums of the products of `a` and `b`, the other two.
     fn add(&self, to: &mut Sums, which: usize, a: &Array, b: &Array) {
         let [first, second] = [[1, 2], [0, 2], [0, 1]][which];
-        for places in &self.all {
-            to.add(places[which], a.data[places[first]] * b.data[places[second]]);
+        for offsets in &self.all {
+            to.add(offsets[which], a.data[offsets[first]] * b.data[offsets[second]]);
         }
     }
 }
@@ -256,7 +256,7 @@ fn faults(case: &Case, d: &mut Draw) -> Result<Vec<String>> {
     let (v, v_values) = operand(d, &w_sizes, dtype);
     let (z, z_values) = operand(d, &bias_sizes, dtype);
     let products = Products { all: case.products() };
-    // Places of input and output among large and small.
+    // Which operands of the products input and output are.
     let (input, output) = if case.transposed { (2, 0) } else { (0, 2) };
     let pair =
         |x: &Array, y: &Array| if case.transposed { (y.clone(), x.clone()) } else { (x.clone(), y.clone()) };
@@ -274,38 +274,38 @@ fn faults(case: &Case, d: &mut Draw) -> Result<Vec<String>> {
     }
     let mut faults = vec![];
     let y = case.convolve(&x, &w, case.bias.then_some(&b))?;
-    let mut wanted = Sums::zeros(&y_sizes);
-    for_end(&mut wanted, output, &w_values, &x_values);
+    let mut expected = Sums::zeros(&y_sizes);
+    for_end(&mut expected, output, &w_values, &x_values);
     if case.bias {
-        along_channels(&mut wanted, &b_values);
+        along_channels(&mut expected, &b_values);
     }
-    faults.extend(wanted.fault("output", &y, dtype));
+    faults.extend(expected.fault("output", &y, dtype));
 
     let leaves: Vec<Tensor> = [&x, &w, &b].into_iter().take(if case.bias { 3 } else { 2 }).cloned().collect();
     let first = grad(&[y], &leaves, &[Some(gy.clone())], Some(true), true, false)?;
     let first: Vec<Tensor> = first.into_iter().flatten().collect();
-    let mut wanted = [Sums::zeros(&x_sizes), Sums::zeros(&w_sizes), Sums::zeros(&bias_sizes)];
-    for_end(&mut wanted[0], input, &w_values, &gy_values);
-    for_weight(&mut wanted[1], &x_values, &gy_values);
-    channels(&mut wanted[2], &gy_values);
-    for ((got, wanted), what) in first.iter().zip(&wanted).zip(["gradient of input", "of weight", "of bias"])
+    let mut expected = [Sums::zeros(&x_sizes), Sums::zeros(&w_sizes), Sums::zeros(&bias_sizes)];
+    for_end(&mut expected[0], input, &w_values, &gy_values);
+    for_weight(&mut expected[1], &x_values, &gy_values);
+    channels(&mut expected[2], &gy_values);
+    for ((got, expected), what) in first.iter().zip(&expected).zip(["gradient of input", "of weight", "of bias"])
     {
-        faults.extend(wanted.fault(what, got, dtype));
+        faults.extend(expected.fault(what, got, dtype));
     }
 
     let seeds: Vec<Option<Tensor>> = [u, v, z].into_iter().take(leaves.len()).map(Some).collect();
     let second = grad(&first, &[gy, x, w], &seeds, None, false, false)?;
-    let mut wanted = [Sums::zeros(&y_sizes), Sums::zeros(&x_sizes), Sums::zeros(&w_sizes)];
-    for_end(&mut wanted[0], output, &w_values, &u_values);
-    for_end(&mut wanted[0], output, &v_values, &x_values);
+    let mut expected = [Sums::zeros(&y_sizes), Sums::zeros(&x_sizes), Sums::zeros(&w_sizes)];
+    for_end(&mut expected[0], output, &w_values, &u_values);
+    for_end(&mut expected[0], output, &v_values, &x_values);
     if case.bias {
-        along_channels(&mut wanted[0], &z_values);
+        along_channels(&mut expected[0], &z_values);
     }
-    for_end(&mut wanted[1], input, &v_values, &gy_values);
-    for_weight(&mut wanted[2], &u_values, &gy_values);
+    for_end(&mut expected[1], input, &v_values, &gy_values);
+    for_weight(&mut expected[2], &u_values, &gy_values);
     let names = ["second gradient of output", "second of input", "second of weight"];
-    for ((got, wanted), what) in second.iter().flatten().zip(&wanted).zip(names) {
-        faults.extend(wanted.fault(what, got, dtype));
+    for ((got, expected), what) in second.iter().flatten().zip(&expected).zip(names) {
+        faults.extend(expected.fault(what, got, dtype));
     }
     Ok(faults)
 }
@@ -329,7 +329,7 @@ fn check(what: &str, seed: u64, count: usize, faults: Check) {
     );
 }
 
-/// One element of `x` or `w` that is not finite, at a place of its own for each seed.
+/// One element of `x` or `w` that is not finite, at an index drawn from the seed.
 fn spoilt(d: &mut Draw, t: &Tensor, values: &Array) -> (Tensor, Array) {
     let mut values = values.clone();
     if !values.data.is_empty() {
@@ -368,22 +368,22 @@ fn special_faults(case: &Case, d: &mut Draw) -> Result<Vec<String>> {
     let y = case.convolve(&x, &w, None)?;
     let is_padded = case.padding != [0; 3];
     if !(of_weight && is_padded && !case.transposed) {
-        let mut wanted = Sums::zeros(&y_sizes);
-        for_end(&mut wanted, output, &w_values, &x_values);
-        faults.extend(wanted.fault("output", &y, case.dtype));
+        let mut expected = Sums::zeros(&y_sizes);
+        for_end(&mut expected, output, &w_values, &x_values);
+        faults.extend(expected.fault("output", &y, case.dtype));
     }
     let grads = grad(&[y], &[x, w], &[Some(gy)], None, false, false)?;
-    let mut wanted = [Sums::zeros(&x_sizes), Sums::zeros(&w_sizes)];
+    let mut expected = [Sums::zeros(&x_sizes), Sums::zeros(&w_sizes)];
     if !(of_weight && is_padded && case.transposed) {
-        for_end(&mut wanted[0], input, &w_values, &gy_values);
+        for_end(&mut expected[0], input, &w_values, &gy_values);
         faults
-            .extend(grads[0].as_ref().and_then(|got| wanted[0].fault("gradient of input", got, case.dtype)));
+            .extend(grads[0].as_ref().and_then(|got| expected[0].fault("gradient of input", got, case.dtype)));
     }
     if of_weight || !is_padded {
         let (large, small) = if case.transposed { (&gy_values, &x_values) } else { (&x_values, &gy_values) };
-        products.add(&mut wanted[1], 1, large, small);
+        products.add(&mut expected[1], 1, large, small);
         faults
-            .extend(grads[1].as_ref().and_then(|got| wanted[1].fault("gradient of weight", got, case.dtype)));
+            .extend(grads[1].as_ref().and_then(|got| expected[1].fault("gradient of weight", got, case.dtype)));
     }
     Ok(faults)
 }

@@ -6,7 +6,7 @@ use flambeau_ops::dispatch::OperatorInfo;
 use flambeau_ops::parallel::set_num_threads;
 use flambeau_tests::call::{array, call, is_random, operator, seeded, tensor, values};
 use flambeau_tests::compare::bit_difference;
-use flambeau_tests::grow::{LARGE, Way, elements, enlarged, has_no_elements, rank, ways};
+use flambeau_tests::enlarge::{LARGE, Enlargement, elements, enlarged, has_no_elements, rank, enlargements};
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
@@ -20,7 +20,7 @@ const TRIED: usize = 6;
 /// Steps in which a sample is enlarged, and by how much each at most.
 const STEPS: usize = 8;
 const MOST: f64 = 8.0;
-/// Ways in which a sample is enlarged, of those that twice as much may be had of.
+/// Enlargements that are tried, of those by which the results become larger.
 const ATTEMPTS: usize = 5;
 
 /// Rows whose results have elements that are not set where they are larger than an operand was.
@@ -49,23 +49,23 @@ fn count(results: &[Tensor]) -> usize {
     results.iter().map(|t| t.numel() as usize).max().unwrap_or(0)
 }
 
-/// The sample enlarged in one way until its results are large; `None` where they never are. It goes in steps, since what twice as much
-/// makes does not tell how far the results of a hundred times as much go.
-fn grown(
+/// The sample after repeated application of one enlargement, until its results are large; `None` where they never are. It goes in
+/// steps, since the growth by a factor of two does not tell that by a factor of a hundred.
+fn enlarged_results(
     (op, dtype): (&dyn OperatorInfo, ScalarType),
     sample: &[Arg],
-    way: &Way,
+    enlargement: &Enlargement,
     [once, twice]: [usize; 2],
 ) -> Option<Vec<Arg>> {
     let power = (twice as f64 / once as f64).log2();
     let (mut factor, mut now) = (2, twice);
     for _ in 0..STEPS {
-        let wanted = (1.02 * LARGE as f64 / now as f64).powf(1.0 / power).ceil();
-        factor *= wanted.clamp(2.0, MOST) as usize;
-        let grown = enlarged(sample, way, factor)?;
-        now = count(&on(1, op, &grown, dtype).ok()?);
+        let step = (1.02 * LARGE as f64 / now as f64).powf(1.0 / power).ceil();
+        factor *= step.clamp(2.0, MOST) as usize;
+        let enlarged_results = enlarged(sample, enlargement, factor)?;
+        now = count(&on(1, op, &enlarged_results, dtype).ok()?);
         if now > LARGE {
-            return Some(grown);
+            return Some(enlarged_results);
         }
     }
     None
@@ -78,8 +78,8 @@ fn large(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Large {
         Err(error) => return Large::Neither(format!("{error}")),
     };
     let (mut operands, mut reason, mut attempts) = (None, None, 0..ATTEMPTS);
-    for way in ways(sample) {
-        let Some(double) = enlarged(sample, &way, 2) else { continue };
+    for enlargement in enlargements(sample) {
+        let Some(double) = enlarged(sample, &enlargement, 2) else { continue };
         let twice = match on(1, op, &double, dtype) {
             Ok(results) => count(&results),
             Err(error) => {
@@ -91,13 +91,13 @@ fn large(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Large {
         if once > 0
             && 2 * twice >= 3 * once
             && attempts.next().is_some()
-            && let Some(grown) = grown((op, dtype), sample, &way, [once, twice])
+            && let Some(enlarged_results) = enlarged_results((op, dtype), sample, &enlargement, [once, twice])
         {
-            return Large::Results(grown);
+            return Large::Results(enlarged_results);
         }
         if operands.is_none() && elements(&double) > elements(sample) {
-            let grown = enlarged(sample, &way, LARGE / elements(sample) + 1);
-            operands = grown.filter(|grown| on(1, op, grown, dtype).is_ok());
+            let enlarged_results = enlarged(sample, &enlargement, LARGE / elements(sample) + 1);
+            operands = enlarged_results.filter(|enlarged_results| on(1, op, enlarged_results, dtype).is_ok());
         }
     }
     let reason = reason.unwrap_or_else(|| "no size of its operands makes anything large".to_owned());
@@ -174,11 +174,11 @@ fn threads_do_not_change_a_bit() {
     report.finish();
 }
 
-/// So much address space for one process: what an enlarged sample would take beyond is `OutOfMemory`, and another way is tried.
+/// So much address space for one process: an enlarged sample that needs more is `OutOfMemory`, and another enlargement is tried.
 const MEMORY: u64 = 4 << 30;
 
 /// Bounds the memory of this process, where the system can.
-#[allow(unsafe_code, reason = "asks the system")]
+#[allow(unsafe_code, reason = "sets a limit of the process")]
 fn bound_memory() {
     #[cfg(target_os = "linux")]
     // SAFETY: the struct lives as long as the call.

@@ -92,15 +92,15 @@ fn call(row: &Row, goes: impl Fn(usize) -> bool, device: Device) -> Option<Resul
     let dtype = if row.types.contains(&ScalarType::F32) { ScalarType::F32 } else { row.types[0] };
     let sample = row.samples.first()?;
     let mut number = 0;
-    let mut place = |t: Tensor| {
+    let mut to_mock = |t: Tensor| {
         number += 1;
         if goes(number - 1) { moved(&t, device) } else { t }
     };
     let arguments: Vec<Value> = values(sample, &mut |a| tensor(a, dtype))
         .into_iter()
         .map(|value| match value {
-            Value::Tensor(t) => Value::Tensor(place(t)),
-            Value::Tensors(list) => Value::Tensors(list.into_iter().map(&mut place).collect()),
+            Value::Tensor(t) => Value::Tensor(to_mock(t)),
+            Value::Tensors(list) => Value::Tensors(list.into_iter().map(&mut to_mock).collect()),
             other => other,
         })
         .collect();

@@ -32,10 +32,10 @@ fn hostile_values_are_errors_or_answers_but_never_panics() {
         let op = operator(row.name).unwrap();
         let Some(sample) = row.samples.iter().find(|s| !s.is_empty()) else { continue };
         let plain = values(sample, &mut |a| tensor(a, row.types[row.types.len() - 1]));
-        for place in 0..plain.len() {
+        for index in 0..plain.len() {
             for hostile in [0, -1, 7, 1 << 40, i64::MIN, i64::MAX] {
                 let mut args = plain.clone();
-                args[place] = match &plain[place] {
+                args[index] = match &plain[index] {
                     Value::Int(_) => Value::Int(hostile),
                     Value::Ints(dims) => Value::Ints(vec![hostile; dims.len().max(1)]),
                     Value::Scalar(_) => Value::Scalar(hostile.into()),

@@ -38,10 +38,10 @@ fn fault(row: &Row, sample: &[Arg], dtype: ScalarType, results: &[Tensor]) -> Op
             return Some(broken);
         }
     }
-    let wanted = row.reference.as_ref()?(sample);
-    let differs = results.iter().zip(&wanted).find_map(|(r, w)| difference(r, w, row.bound()));
-    let missing = results.len() < wanted.len() || results.len() > wanted.len() && row.beyond.is_none();
-    let count = || format!("{} results, and the reference gives {}", results.len(), wanted.len());
+    let references = row.reference.as_ref()?(sample);
+    let differs = results.iter().zip(&references).find_map(|(r, w)| difference(r, w, row.bound()));
+    let missing = results.len() < references.len() || results.len() > references.len() && row.beyond.is_none();
+    let count = || format!("{} results, and the reference gives {}", results.len(), references.len());
     differs.or_else(|| missing.then(count))
 }
 

@@ -66,7 +66,7 @@ fn second_derivatives_are_those_of_differences() {
     check(Check::SecondGradients, SECOND_ORDER, |f, inputs| gradgradcheck(f, inputs));
 }
 
-/// A leaf that is used twice gets the sum: each gradient is added, none takes another's place.
+/// A leaf that is used twice gets the sum: each gradient is added, none replaces another.
 #[test]
 fn gradients_of_two_uses_add_up() {
     let mut report = Report::new(Check::Gradients);
@@ -225,5 +225,5 @@ fn without_history(
     let Ok(after) = call(&moved) else { return Ok(None) };
     let lost =
         |(a, b): (&Tensor, &Tensor)| a.is_floating_point() && !a.requires_grad() && array(a) != array(b);
-    Ok(before.iter().zip(&after).position(lost).map(|place| format!("result {place} depends on a leaf")))
+    Ok(before.iter().zip(&after).position(lost).map(|index| format!("result {index} depends on a leaf")))
 }

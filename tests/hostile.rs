@@ -1,5 +1,5 @@
 //! Sizes, steps and counts that no tensor has, in operators that look at windows: an error or a value, never a panic, a signal or a
-//! call that does not end. It runs in a child process with little memory, so that what asks for too much is refused.
+//! call that does not end. It runs in a child process with little memory, so that requests for too much memory fail.
 
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::ops;
@@ -85,7 +85,7 @@ fn child() {
         for number in 0..CASES_OF_EACH {
             let Some(sample) = row.samples.get(number % row.samples.len().max(1)) else { continue };
             let args = drawn(&mut d, &values(sample, &mut |a: &Array| tensor(a, dtype)));
-            // What was under way when the process ended is the last line.
+            // The last line is the call during which the process ended.
             eprintln!("case {}({})", row.name, shown(&args));
             cases += 1;
             faults.extend(call(op, &args).map(|fault| format!("{}({}) {fault}", row.name, shown(&args))));

@@ -1,10 +1,10 @@
-//! The same values in other places of memory.
+//! The same values in other memory layouts.
 
 use flambeau_core::ScalarType;
 use flambeau_ops::Tensor;
 use flambeau_ops::ops;
 
-/// A way to lay out a tensor without changing its values.
+/// A memory layout of a tensor, without a change of its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Dimensions reversed in memory.
@@ -17,7 +17,7 @@ pub enum Layout {
     Expanded,
     /// N, H, W, C in memory, for four dimensions.
     ChannelsLast,
-    /// Given its sizes in place, behind what other handles may have read: at an offset, in a storage with room to spare.
+    /// Given its sizes in place, after other handles may have read the former ones: at an offset, in a storage that is larger than needed.
     Resized,
 }
 

@@ -1,4 +1,4 @@
-//! The same values in other places of memory give the same result.
+//! The same values in other memory layouts give the same result.
 
 use flambeau_core::{ErrorKind, MemoryFormat, ScalarType};
 use flambeau_ops::Tensor;

@@ -24,7 +24,7 @@ fn sizes(args: &[Arg]) -> usize {
 }
 
 const HALF: &str = "a sample converts to half precision, whose steps are larger than the differences";
-const REPEATED: &str = "a sample writes one place twice: the gradient is that of either write, as in PyTorch";
+const REPEATED: &str = "a sample writes one element twice: the gradient is that of either write, as in PyTorch";
 const SMALLER_INDEX: &str =
     "a sample has an index smaller than its source, for which PyTorch has no gradient either";
 
@@ -114,24 +114,24 @@ pub fn takes_part(row: &Row) -> bool {
     row.differentiable && row.types.contains(&ScalarType::F64)
 }
 
-/// The places of the optional tensors of a schema.
-fn optional_places(op: &dyn OperatorInfo) -> Vec<usize> {
+/// The indices of the optional tensors of a schema.
+fn optional_indices(op: &dyn OperatorInfo) -> Vec<usize> {
     let list = op.schema().split_once('(').and_then(|(_, rest)| rest.rsplit_once(") ->"));
     let arguments = list.map_or("", |(list, _)| list).split(", ").filter(|argument| *argument != "*");
     arguments
         .enumerate()
         .filter(|(_, argument)| argument.starts_with("Tensor? "))
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect()
 }
 
 /// The sample with its optional floating point tensors under test and everything else constant, where the row has them
 /// constant.
 pub fn optional_under_test(op: &dyn OperatorInfo, args: &[Arg]) -> Vec<Arg> {
-    let optional = optional_places(op);
-    let arg = |(place, arg): (usize, &Arg)| match arg {
-        Arg::Constant(a) if optional.contains(&place) => Arg::Tensor(a.clone()),
-        Arg::Typed(a, dtype) if optional.contains(&place) && dtype.is_floating_point() => {
+    let optional = optional_indices(op);
+    let arg = |(index, arg): (usize, &Arg)| match arg {
+        Arg::Constant(a) if optional.contains(&index) => Arg::Tensor(a.clone()),
+        Arg::Typed(a, dtype) if optional.contains(&index) && dtype.is_floating_point() => {
             Arg::Tensor(a.clone())
         }
         Arg::Tensor(a) => Arg::Constant(a.clone()),

@@ -17,10 +17,10 @@ fn without_values(t: &Tensor) -> Tensor {
 /// The arguments with one tensor on the device without values, for each of them.
 fn moved(args: &[Value]) -> Vec<Vec<Value>> {
     let mut all = vec![];
-    for (place, value) in args.iter().enumerate() {
+    for (index, value) in args.iter().enumerate() {
         let with = |value: Value| {
             let mut args = args.to_vec();
-            args[place] = value;
+            args[index] = value;
             args
         };
         match value {
@@ -66,12 +66,12 @@ fn check_row(row: &Row, faults: &mut Vec<String>) -> usize {
         let dtype = row.types[row.types.len() - 1];
         let made = || values(sample, &mut |a| tensor(a, dtype));
         let Ok(plain) = outcome(op, &made()) else { continue };
-        for place in 0..moved(&made()).len() {
+        for index in 0..moved(&made()).len() {
             // Made anew: some write into their arguments.
-            let args = moved(&made()).swap_remove(place);
+            let args = moved(&made()).swap_remove(index);
             cases += 1;
             faults
-                .extend(fault(op, &plain, &args).map(|fault| format!("{} moved {place}: {fault}", row.name)));
+                .extend(fault(op, &plain, &args).map(|fault| format!("{} moved {index}: {fault}", row.name)));
         }
     }
     cases

@@ -2,43 +2,43 @@
 
 mod activation;
 mod attention;
-mod bags;
 mod binary;
-mod class_loss;
-mod conv;
-mod copies;
-mod counts;
-mod differences;
+mod cat_pad;
+mod composite_overloads;
+mod convolution;
+mod diff_cov;
+mod einsum_kron;
 mod elementary;
-mod extreme;
+mod embedding_bag;
 mod factory;
+mod grid_sample;
+mod histogram_isin;
 mod in_place;
 mod index;
-mod join;
 mod linalg;
 mod loss;
-mod margin;
-mod moment;
-mod norm;
-mod order;
-mod overload;
+mod margin_loss;
+mod min_max;
+mod nll_loss;
+mod normalization;
 mod pairwise_distance;
-mod piecewise;
+mod piecewise_activation;
 mod polynomial;
-mod pool;
-mod products;
+mod pooling;
+mod quantile_mode;
 mod random;
-mod ranks;
+mod random_counts;
 mod reduce;
-mod sampled;
-mod sets;
+mod resample_pad;
 mod softmax;
-mod spatial;
+mod sort_topk;
 mod special;
 mod special_table;
 mod ternary;
 mod unary;
+mod var_norm;
 mod view;
+mod view_copy;
 
 use crate::draw::Draw;
 use crate::row::Row;
@@ -53,45 +53,45 @@ pub fn rows() -> Vec<Row> {
         special_table::rows,
         polynomial::rows,
         activation::rows,
-        piecewise::rows,
+        piecewise_activation::rows,
         reduce::rows,
-        extreme::rows,
-        moment::rows,
+        min_max::rows,
+        var_norm::rows,
         softmax::rows,
         loss::rows,
-        class_loss::rows,
-        margin::rows,
-        norm::rows,
+        nll_loss::rows,
+        margin_loss::rows,
+        normalization::rows,
         attention::rows,
         linalg::rows,
-        products::rows,
-        differences::rows,
-        conv::rows,
-        pool::rows,
+        einsum_kron::rows,
+        diff_cov::rows,
+        convolution::rows,
+        pooling::rows,
         random::rows,
         factory::rows,
         in_place::rows,
         view::rows,
-        join::rows,
-        copies::rows,
+        cat_pad::rows,
+        view_copy::rows,
         index::rows,
-        order::rows,
-        overload::rows,
-        ranks::rows,
-        sets::rows,
-        spatial::rows,
-        bags::rows,
-        sampled::rows,
+        sort_topk::rows,
+        composite_overloads::rows,
+        quantile_mode::rows,
+        histogram_isin::rows,
+        resample_pad::rows,
+        embedding_bag::rows,
+        grid_sample::rows,
         pairwise_distance::rows,
-        counts::rows,
+        random_counts::rows,
     ];
     families.iter().flat_map(|family| family()).collect()
 }
 
-/// Every row, or the part that `FLAMBEAU_TABLE_PART` asks for, for runs under tools that are slow: `7/3` is a third, drawn from seed 7.
+/// Every row, or the part that `FLAMBEAU_TABLE_PART` selects, for runs under slow tools such as Valgrind: `7/3` is a third, drawn from seed 7.
 pub fn part() -> Vec<Row> {
-    let asked = std::env::var("FLAMBEAU_TABLE_PART").ok();
-    let numbers = asked.as_deref().and_then(|asked| asked.split_once('/'));
+    let part = std::env::var("FLAMBEAU_TABLE_PART").ok();
+    let numbers = part.as_deref().and_then(|part| part.split_once('/'));
     let Some((Ok(seed), Ok(parts))) = numbers.map(|(seed, parts)| (seed.parse(), parts.parse::<usize>()))
     else {
         return rows();

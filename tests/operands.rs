@@ -15,21 +15,21 @@ pub struct Operands(Vec<(usize, Tensor, State)>);
 impl Operands {
     /// As they are now.
     pub fn of(arguments: &[Value]) -> Self {
-        let tensors = arguments.iter().enumerate().flat_map(|(place, value)| {
+        let tensors = arguments.iter().enumerate().flat_map(|(index, value)| {
             let of: Vec<Tensor> = match value {
                 Value::Tensor(t) => vec![t.clone()],
                 Value::Tensors(list) => list.clone(),
                 Value::OptionalTensors(list) => list.iter().flatten().cloned().collect(),
                 _ => vec![],
             };
-            of.into_iter().map(move |t| (place, t))
+            of.into_iter().map(move |t| (index, t))
         });
-        Operands(tensors.map(|(place, t)| (place, t.clone(), state(&t))).collect())
+        Operands(tensors.map(|(index, t)| (index, t.clone(), state(&t))).collect())
     }
 
     /// What is no longer as it was.
     pub fn changed(&self) -> Option<String> {
-        self.0.iter().find_map(|(place, tensor, before)| {
+        self.0.iter().find_map(|(index, tensor, before)| {
             let now = state(tensor);
             let parts = [
                 ("sizes", now.0 != before.0),
@@ -39,7 +39,7 @@ impl Operands {
                 ("bytes", now.4 != before.4),
             ];
             let (part, _) = parts.into_iter().find(|(_, changed)| *changed)?;
-            Some(format!("the {part} of argument {place} changed"))
+            Some(format!("the {part} of argument {index} changed"))
         })
     }
 }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn seconds(otherwise: f64) -> Duration {
-    let asked = std::env::var("FLAMBEAU_RACE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs_f64(asked.unwrap_or(otherwise))
+    let seconds = std::env::var("FLAMBEAU_RACE_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(otherwise))
 }
 
 /// Calls `disturb` on another thread, again and again, while `work` runs.
@@ -22,11 +22,11 @@ fn beside<R>(disturb: impl Fn(usize) + Sync, work: impl FnOnce() -> R) -> R {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for turn in 0.. {
+            for step in 0.. {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                disturb(turn);
+                disturb(step);
             }
         });
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
@@ -36,13 +36,13 @@ fn beside<R>(disturb: impl Fn(usize) + Sync, work: impl FnOnce() -> R) -> R {
 }
 
 /// Puts one geometry after another in force, of those that fit the storage, and lets that grow, which moves its bytes.
-fn change(tensor: &Tensor, sizes: &[i64], turn: usize) {
+fn change(tensor: &Tensor, sizes: &[i64], step: usize) {
     let (numel, strides) = (sizes.iter().product::<i64>(), contiguous_strides(sizes));
-    // What another thread's guards refuse now is tried again in the next turn.
-    let _ = match turn % 4 {
+    // What another thread's guards refuse now is tried again in the next step.
+    let _ = match step % 4 {
         0 => ops::as_strided_(tensor, &[1], &[1], Some((numel - 1).max(0))),
         1 => ops::as_strided_(tensor, sizes, &strides, Some(0)),
-        2 => ops::resize_(tensor, &[numel + 8 + turn as i64 % 64], None),
+        2 => ops::resize_(tensor, &[numel + 8 + step as i64 % 64], None),
         _ => ops::as_strided_(tensor, sizes, &strides, Some(0)),
     };
 }
@@ -76,7 +76,7 @@ fn race(row: &Row, moment: Duration) -> Option<[usize; 3]> {
     // From the first call on, kernels see that others may change these, and take snapshots.
     changing.iter().zip(&sizes).for_each(|(tensor, sizes)| change(tensor, sizes, 1));
     let disturb =
-        |turn: usize| changing.iter().zip(&sizes).for_each(|(tensor, sizes)| change(tensor, sizes, turn));
+        |step: usize| changing.iter().zip(&sizes).for_each(|(tensor, sizes)| change(tensor, sizes, step));
     let mut counts = [0; 3];
     beside(disturb, || {
         let end = Instant::now() + moment;
@@ -116,8 +116,8 @@ fn a_product_of_ones_beside_one_that_resizes() {
     const N: i64 = 96;
     let ones = |rows: i64| Tensor::from_vec(vec![1.0f32; (rows * N) as usize], &[rows, N]).unwrap();
     let (a, b) = (ones(N), ones(N));
-    let resize = |turn: usize| {
-        let rows = if turn.is_multiple_of(2) { N + 8 + turn as i64 % 512 } else { N };
+    let resize = |step: usize| {
+        let rows = if step.is_multiple_of(2) { N + 8 + step as i64 % 512 } else { N };
         let _ = ops::resize_(&a, &[rows, N], None);
     };
     beside(resize, || {
@@ -136,9 +136,9 @@ fn a_sum_in_place_beside_writers_and_views() {
     const N: i64 = 1 << 16;
     let ones = || Tensor::from_vec(vec![1.0f32; N as usize], &[N]).unwrap();
     let (x, y) = (ones(), ones());
-    let view = |turn: usize| {
+    let view = |step: usize| {
         ops::fill__scalar(&y, flambeau_core::Scalar::Float(1.0)).unwrap();
-        let _ = match turn % 2 {
+        let _ = match step % 2 {
             0 => ops::as_strided_(&x, &[1], &[1], Some(N - 1)),
             _ => ops::as_strided_(&x, &[N], &[1], Some(0)),
         };

@@ -25,7 +25,7 @@ pub const ALL: &[ScalarType] = &[Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F6
 pub enum Arg {
     /// A tensor of the type under test.
     Tensor(Array),
-    /// The same, of which no derivative is asked: targets, statistics.
+    /// The same, of which no derivative is checked: targets, statistics.
     Constant(Array),
     /// A tensor of a fixed type: indices, masks.
     Typed(Array, ScalarType),
@@ -122,7 +122,7 @@ pub enum Check {
     Forward,
     /// The same values for odd strides.
     Layouts,
-    /// In-place, `out=`, Meta.
+    /// In-index, `out=`, Meta.
     Variants,
     /// NaN and infinity.
     Boundaries,
@@ -157,11 +157,11 @@ pub struct Row {
     pub beyond: Option<&'static str>,
     /// The type of its (first) result for inputs of a type; the same where not said.
     pub result_type: fn(ScalarType) -> ScalarType,
-    /// Error allowed, in units in the last place of the result's type.
+    /// Error allowed, in ulps of the result's type.
     pub ulps: f64,
     /// The size of the terms of a result: where they cancel, the error is measured against it.
     pub terms: f64,
-    /// Whether elements meet only elements at their own place.
+    /// Whether each element of the result depends on elements at its own index only.
     pub pointwise: bool,
     /// Whether it has a derivative.
     pub differentiable: bool,
@@ -382,15 +382,15 @@ impl Row {
         })
     }
 
-    /// With the arguments in another order: place `i` takes what was at `order[i]`.
+    /// With the arguments in another order: argument `i` is the former argument `order[i]`.
     pub fn arranged(mut self, order: &'static [usize]) -> Self {
         for sample in &mut self.samples {
-            *sample = order.iter().map(|place| sample[*place].clone()).collect();
+            *sample = order.iter().map(|index| sample[*index].clone()).collect();
         }
         let Some(reference) = self.reference.take() else { return self };
         self.reference(move |args| {
             let mut old = args.to_vec();
-            order.iter().zip(args).for_each(|(place, arg)| old[*place] = arg.clone());
+            order.iter().zip(args).for_each(|(index, arg)| old[*index] = arg.clone());
             reference(&old)
         })
     }

@@ -1,7 +1,7 @@
 //! Which types each operator takes, found by calling it, is what `docs/generated/types.tsv` says; and each of them is right.
 //!
 //! A type is taken if a sample call gives a result in it and none is refused on its account. It is the type of the tensors under
-//! test; where there are none, that asked for of the result, or else of the first tensor. `forward` tries the types that a row
+//! test; where there are none, that requested for the result, or else of the first tensor. `forward` tries the types that a row
 //! lists; those that none of the operator's rows lists are tried here, on what the type makes of the exact result.
 
 use flambeau_core::ScalarType::{self, BF16, Bool, I8, I16, I32, I64, U8};
@@ -13,20 +13,20 @@ use flambeau_tests::call::{array, operator, outcome, rounded, tensor, values};
 use flambeau_tests::compare::difference;
 use flambeau_tests::op_db;
 use flambeau_tests::row::{ALL, Arg, FLOATS, INTEGERS, Row};
-use flambeau_tests::siblings::{in_place_of, place_of_options};
+use flambeau_tests::operator_variants::{in_place_of, index_of_options};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The operators that have rows of their own, or else a form without `_` that has, by name, with those rows.
 fn tried(rows: &[Row]) -> BTreeMap<&str, (&'static dyn OperatorInfo, Vec<&Row>)> {
     let mut tried: BTreeMap<&str, (&'static dyn OperatorInfo, Vec<&Row>)> = BTreeMap::new();
-    let mut siblings = vec![];
+    let mut operator_variants = vec![];
     for row in rows {
         let Some(op) = operator(row.name) else { continue };
         tried.entry(op.name()).or_insert_with(|| (op, vec![])).1.push(row);
-        siblings.extend(in_place_of(op).map(|in_place| (in_place, row)));
+        operator_variants.extend(in_place_of(op).map(|in_place| (in_place, row)));
     }
-    for (op, row) in siblings {
+    for (op, row) in operator_variants {
         if rows.iter().all(|own| own.name != op.name()) {
             tried.entry(op.name()).or_insert_with(|| (op, vec![])).1.push(row);
         }
@@ -41,16 +41,16 @@ fn in_type(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Option<V
     if sample.iter().any(under_test) {
         return Some(args);
     }
-    if let Some(place) = place_of_options(op.schema()) {
-        args[place] = Value::ScalarType(dtype);
+    if let Some(index) = index_of_options(op.schema()) {
+        args[index] = Value::ScalarType(dtype);
         return Some(args);
     }
-    let place = sample.iter().position(|arg| matches!(arg, Arg::Typed(..)))?;
-    args[place] = Value::Tensor(tensor(sample[place].array(), dtype));
+    let index = sample.iter().position(|arg| matches!(arg, Arg::Typed(..)))?;
+    args[index] = Value::Tensor(tensor(sample[index].array(), dtype));
     Some(args)
 }
 
-/// Whether an error is about the type of an argument. That of a result in place depends on the numbers beside it too, so where it
+/// Whether an error is about the type of an argument. That of a result in index depends on the numbers beside it too, so where it
 /// cannot be cast back another sample may tell.
 fn refuses(op: &dyn OperatorInfo, error: &Error) -> bool {
     let is_of_result = error.message().starts_with(&format!("{}: result type", op.name()));
@@ -116,7 +116,7 @@ fn the_table_of_types_is_true() {
 /// Names (`*` stands for any ending), types that they take and are not tried in, and why.
 type Untried = (&'static [&'static str], &'static [ScalarType], &'static str);
 
-const TABLE: &str = "values are known at the places of a table, of which few are whole numbers";
+const TABLE: &str = "values are known at the points of a table, of which few are whole numbers";
 const WRITTEN: &str = "the reference is that of the sample as it is written, which the type cannot hold";
 const WRAPS: &str = "sums and differences wrap before the result is of a wider type, in PyTorch too";
 
@@ -136,7 +136,7 @@ const UNTRIED: &[Untried] = &[
     ),
     (&["prod.dim_int"], &[U8], "products of the sample pass what float64 tells apart"),
     (&["binary_cross_entropy_with_logits"], &[I8, I16, I32, I64], "terms of whole numbers cancel"),
-    (&["gradient.tensor*"], INTEGERS, "places cut to whole numbers coincide"),
+    (&["gradient.tensor*"], INTEGERS, "positions truncated to whole numbers coincide"),
     (&["linspace*"], INTEGERS, "the ends are cut to whole numbers before they are divided"),
     (&["randperm*"], &[BF16], "the type cannot tell as many numbers apart, in PyTorch neither"),
 ];
@@ -162,9 +162,9 @@ fn held_as(value: f64, dtype: ScalarType) -> f64 {
         return value;
     }
     let count = 2f64.powi(8 * dtype.size() as i32);
-    let least = if dtype == ScalarType::U8 { 0.0 } else { -count / 2.0 };
+    let lowest = if dtype == ScalarType::U8 { 0.0 } else { -count / 2.0 };
     let whole = value.trunc();
-    whole - ((whole - least) / count).floor() * count
+    whole - ((whole - lowest) / count).floor() * count
 }
 
 /// What is wrong with the results of a sample in a type that the row does not list.
@@ -174,11 +174,11 @@ fn fault(row: &Row, sample: &[Arg], results: &[Tensor]) -> Option<String> {
     if broken.is_some() {
         return broken;
     }
-    let wanted = row.reference.as_ref()?(sample);
-    let fits = |(result, wanted): (&Tensor, &Array)| {
-        difference(result, &wanted.map(|value| held_as(value, result.dtype())), row.bound())
+    let expected = row.reference.as_ref()?(sample);
+    let fits = |(result, expected): (&Tensor, &Array)| {
+        difference(result, &expected.map(|value| held_as(value, result.dtype())), row.bound())
     };
-    results.iter().zip(&wanted).find_map(fits)
+    results.iter().zip(&expected).find_map(fits)
 }
 
 /// How many samples of a row give in a type what they should, or what is wrong with one.

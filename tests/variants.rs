@@ -1,4 +1,4 @@
-//! In-place, `out=` and Meta agree with the functional form; and every operator has a row.
+//! In-index, `out=` and Meta agree with the functional form; and every operator has a row.
 
 use flambeau_core::{Device, ScalarType};
 use flambeau_ops::Tensor;
@@ -9,10 +9,10 @@ use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Check, Row};
-use flambeau_tests::siblings::{OUT_LIST, base, in_place_of, out_of, place_of_options, without_options};
+use flambeau_tests::operator_variants::{OUT_LIST, base, in_place_of, out_of, index_of_options, without_options};
 use std::collections::HashSet;
 
-/// Views whose in-place form changes the shape: they have rows of their own.
+/// Views whose in-index form changes the shape: they have rows of their own.
 const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
 
 fn meta(value: &Value) -> Value {
@@ -26,8 +26,8 @@ fn meta(value: &Value) -> Value {
 
 fn check_meta(op: &dyn OperatorInfo, args: &[Value], results: &[Tensor]) -> Option<String> {
     let mut args: Vec<Value> = args.iter().map(meta).collect();
-    if let Some(place) = place_of_options(op.schema()) {
-        args[place + 2] = Value::Device(Device::META);
+    if let Some(index) = index_of_options(op.schema()) {
+        args[index + 2] = Value::Device(Device::META);
     }
     let described = match outcome(op, &args) {
         Ok(described) => described,
@@ -102,7 +102,7 @@ fn check_row(row: &Row, report: &mut Report) {
 }
 
 #[test]
-fn siblings_agree() {
+fn variants_agree() {
     let mut report = Report::new(Check::Variants);
     for row in op_db::rows() {
         if report.enter(&row) {
@@ -115,7 +115,7 @@ fn siblings_agree() {
 #[test]
 fn every_operator_has_a_row() {
     let rows: HashSet<&str> = op_db::rows().iter().map(|r| r.name).collect();
-    let siblings: HashSet<&str> = rows
+    let operator_variants: HashSet<&str> = rows
         .iter()
         .filter_map(|name| operator(name))
         .flat_map(|op| [in_place_of(op), out_of(op)])
@@ -123,7 +123,7 @@ fn every_operator_has_a_row() {
         .map(|op| op.name())
         .collect();
     let missing: Vec<&str> =
-        OPERATORS.iter().map(|op| op.name()).filter(|n| !rows.contains(n) && !siblings.contains(n)).collect();
+        OPERATORS.iter().map(|op| op.name()).filter(|n| !rows.contains(n) && !operator_variants.contains(n)).collect();
     println!(
         "Rows: {} of {} operators, {} without",
         OPERATORS.len() - missing.len(),

@@ -89,8 +89,8 @@ fn spoilt(op: &dyn OperatorInfo, row: &Row, draw: &mut Draw) -> Vec<Value> {
         return arguments;
     }
     for _ in 0..=draw.within(0..=1) {
-        let place = draw.within(0..=arguments.len() - 1);
-        if let (Some(kind), Some(value)) = (kinds.get(place), arguments.get_mut(place)) {
+        let index = draw.within(0..=arguments.len() - 1);
+        if let (Some(kind), Some(value)) = (kinds.get(index), arguments.get_mut(index)) {
             *value = argument(kind, &mut tensors, draw);
         }
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 type Fault = Box<dyn std::error::Error>;
 
 /// How long a call may take: most are small, and none that the limit of memory allows is larger than that.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// KiB of address space for a child.
 const MEMORY: &str = "3145728";
 /// Findings after which it is enough.
@@ -172,9 +172,9 @@ fn watch_one(seed: &str, end: Instant, seen: &mut Seen) -> Result<(), Fault> {
     let lines = listen(child.stdout.take().ok_or("a child without an output")?);
     let mut name = String::new();
     let ended = loop {
-        match lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(TIMEOUT) {
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                seen.finding(&name, seen.next.saturating_sub(1), &format!("no answer in {PATIENCE:?}"));
+                seen.finding(&name, seen.next.saturating_sub(1), &format!("no answer in {TIMEOUT:?}"));
                 break false;
             }
             Err(_) => break true,

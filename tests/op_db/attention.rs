@@ -69,10 +69,10 @@ impl<'a> Given<'a> {
     /// What is added to the score of query `i` and key `j`.
     fn bias(&self, head: &[usize], i: usize, j: usize) -> f64 {
         let hidden = |hides: bool| if hides { f64::NEG_INFINITY } else { 0.0 };
-        let place = |mask: &Array| if mask.sizes.len() == 2 { vec![i, j] } else { [head, &[i, j]].concat() };
+        let index_in_mask = |mask: &Array| if mask.sizes.len() == 2 { vec![i, j] } else { [head, &[i, j]].concat() };
         let added = match self.mask {
-            Arg::Typed(mask, Bool) => hidden(mask.at(&place(mask)) == 0.0),
-            mask => mask.optional().map_or(0.0, |mask| mask.at(&place(mask))),
+            Arg::Typed(mask, Bool) => hidden(mask.at(&index_in_mask(mask)) == 0.0),
+            mask => mask.optional().map_or(0.0, |mask| mask.at(&index_in_mask(mask))),
         };
         added + hidden(self.causal && j > i)
     }
@@ -88,19 +88,19 @@ impl<'a> Given<'a> {
         (0..self.keys()).map(score).collect()
     }
 
-    /// The greatest score of a query and the inverse of the sum of its exponentials; zeros where it sees no key.
+    /// The maximum score of a query and the inverse of the sum of its exponentials; zeros where it sees no key.
     fn statistics(&self, head: &[usize], i: usize) -> [f64; 2] {
         let scores = self.scores(head, i);
-        let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if greatest == f64::NEG_INFINITY {
+        let max_score = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if max_score == f64::NEG_INFINITY {
             return [0.0; 2];
         }
-        [greatest, 1.0 / sum(scores.iter().map(|score| (score - greatest).exp()))]
+        [max_score, 1.0 / sum(scores.iter().map(|score| (score - max_score).exp()))]
     }
 
     fn weights(&self, head: &[usize], i: usize) -> Vec<f64> {
-        let [greatest, inverse] = self.statistics(head, i);
-        self.scores(head, i).iter().map(|score| (score - greatest).exp() * inverse).collect()
+        let [max_score, inverse] = self.statistics(head, i);
+        self.scores(head, i).iter().map(|score| (score - max_score).exp() * inverse).collect()
     }
 
     /// For each head and query the values, by their weights.

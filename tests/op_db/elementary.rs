@@ -17,7 +17,7 @@ fn sinc(x: f64) -> f64 {
     if x == 0.0 { 1.0 } else { sine / (PI * x) }
 }
 
-/// As a difference of logarithms that are both exact to the last place beside 1.
+/// As a difference of logarithms that both have a small relative error, near 0 and near 1.
 fn logit(x: f64) -> f64 {
     x.ln() - (-x).ln_1p()
 }
@@ -180,7 +180,7 @@ fn of_two() -> Vec<Row> {
     ]
 }
 
-/// The number after `x` on the way to `y`, by the bits of a type in the order of its numbers.
+/// The next number after `x` in the direction of `y`, by the bits of a type in the order of its numbers.
 macro_rules! next {
     ($t:ty, $bits:ty, $to:expr, $from:expr) => {
         |x: f64, y: f64| {
@@ -205,8 +205,8 @@ fn of_bits() -> Vec<Row> {
     let next = |types, f: fn(f64, f64) -> f64| {
         row("nextafter").types(types).ulps(0.0).binary([-3.0..3.0, -3.0..3.0], &[], f)
     };
-    let small = |types, least: f64, f: fn(f64, f64) -> f64| {
-        let near = move |sizes: &[usize], seed: u64| whole(-2.0..3.0)(sizes, seed).map(|x| x * least);
+    let small = |types, smallest: f64, f: fn(f64, f64) -> f64| {
+        let near = move |sizes: &[usize], seed: u64| whole(-2.0..3.0)(sizes, seed).map(|x| x * smallest);
         row("nextafter").types(types).ulps(0.0).binary_of(near, &[], f).not_differentiable()
     };
     let f16_next = next!(f16, u16, f16::from_f64, f16::to_f64);

@@ -16,7 +16,7 @@ fn options(dtype: Option<ScalarType>) -> Vec<Arg> {
     vec![dtype.map_or_else(none, |dtype| Arg::from(Value::ScalarType(dtype))), none(), none(), none()]
 }
 
-/// Asked for, or what stands for it.
+/// The requested type, and the type of the result for inputs of a type.
 const TYPES: [(Option<ScalarType>, Gives); 5] =
     [(None, |t| t), (Some(F64), |_| F64), (Some(F16), |_| F16), (Some(I32), |_| I32), (Some(Bool), |_| Bool)];
 
@@ -37,7 +37,7 @@ fn list(arg: &Arg) -> Vec<usize> {
     }
 }
 
-/// `size, after, options` in every type that is asked for; `value` is given the arguments.
+/// `size, after, options` in every requested type; `value` is given the arguments.
 fn constant(
     name: &'static str,
     after: &[Arg],

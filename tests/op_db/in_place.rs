@@ -81,7 +81,7 @@ fn geometries() -> Vec<Row> {
 
 const MEMORY: &str = "it looks at memory, whatever the strides";
 
-/// Elements keep their place in memory; what is added is not set, so only smaller sizes have values.
+/// Elements keep their location in memory; what is added is not set, so only smaller sizes have values.
 fn sizes() -> Vec<Row> {
     let first = |a: &Array, sizes: &[usize]| Array::new(sizes, a.data[..sizes.iter().product()].to_vec());
     let start = |name| row(name).types(ALL).ulps(0.0).not_differentiable().skip(Check::Layouts, MEMORY);

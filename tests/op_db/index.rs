@@ -38,22 +38,22 @@ pub(super) fn moves(
 /// `i` with the index at dimension `d` replaced by what `index` holds there.
 pub(super) fn named(index: &Array, i: &[usize], d: usize) -> Vec<usize> {
     let mut at = i.to_vec();
-    if let Some(place) = at.get_mut(d) {
-        *place = index.at(i) as usize;
+    if let Some(component) = at.get_mut(d) {
+        *component = index.at(i) as usize;
     }
     at
 }
 
-pub(super) fn place(sizes: &[usize], at: &[usize]) -> usize {
+pub(super) fn row_major_offset(sizes: &[usize], at: &[usize]) -> usize {
     sizes.iter().zip(at).fold(0, |n, (size, i)| n * size + i)
 }
 
-/// `self` with `f(old, new)` at the places that `index` names.
+/// `self` with `f(old, new)` at the elements that `index` names.
 fn scattered(a: &[Arg], source: impl Fn(&[usize]) -> f64, f: impl Fn(f64, f64) -> f64) -> Array {
     let (mut made, index) = (a[0].array().clone(), a[2].array());
     let d = wrap(&a[1], made.sizes.len());
     for i in indices(&index.sizes) {
-        let n = place(&made.sizes, &named(index, &i, d));
+        let n = row_major_offset(&made.sizes, &named(index, &i, d));
         made.data[n] = f(made.data[n], source(&i));
     }
     made
@@ -68,7 +68,7 @@ fn scattered_slices(a: &[Arg], source: impl Fn(&[usize]) -> f64, f: impl Fn(f64,
     for i in indices(&sizes) {
         let mut at = i.clone();
         at[d] = (index.data[i[d]] as i64).rem_euclid(made.sizes[d] as i64) as usize;
-        let n = place(&made.sizes, &at);
+        let n = row_major_offset(&made.sizes, &at);
         made.data[n] = f(made.data[n], source(&i));
     }
     made
@@ -253,10 +253,10 @@ fn advanced() -> Vec<Row> {
     let apart = || list(&[Some(ix(&[2], &[1, 0])), None, Some(ix(&[2], &[3, 0]))]);
     let masked = || list(&[Some(mask(&[2, 3], &[1, 0, 0, 1, 1, 0]))]);
     let x = |rest: Vec<Arg>| vec![[vec![small(&[2, 3, 4]).into()], rest].concat()];
-    let place = |i: &[usize]| (i[0], [0, 2][i[1]], [1, 0, 1][i[2]]);
+    let source_index = |i: &[usize]| (i[0], [0, 2][i[1]], [1, 0, 1][i[2]]);
     vec![
         moves("index.Tensor", x(vec![side_by_side()]), move |a| {
-            build(&[2, 2, 3], |i| a[0].array().at(&[place(i).0, place(i).1, place(i).2]))
+            build(&[2, 2, 3], |i| a[0].array().at(&[source_index(i).0, source_index(i).1, source_index(i).2]))
         }),
         moves("index.Tensor", x(vec![apart()]), |a| {
             build(&[2, 3], |i| a[0].array().at(&[[1, 0][i[0]], i[1], [3, 0][i[0]]]))
@@ -277,7 +277,7 @@ fn advanced() -> Vec<Row> {
         moves("index_put", x(vec![side_by_side(), small(&[2, 3]).into(), false.into()]), move |a| {
             let mut made = a[0].array().clone();
             for i in indices(&[2, 2, 3]) {
-                let (p, q, r) = place(&i);
+                let (p, q, r) = source_index(&i);
                 made.data[(p * 3 + q) * 4 + r] = a[2].array().at(&i[1..]);
             }
             made
@@ -288,7 +288,7 @@ fn advanced() -> Vec<Row> {
             move |a| {
                 let mut made = a[0].array().clone();
                 for i in indices(&[2, 2, 3]) {
-                    let (p, q, r) = place(&i);
+                    let (p, q, r) = source_index(&i);
                     made.data[(p * 3 + q) * 4 + r] += a[2].array().at(&i[1..]);
                 }
                 made

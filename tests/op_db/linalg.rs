@@ -27,8 +27,8 @@ fn product(a: &Array, b: &Array) -> Array {
     let at = |i: usize, row: usize, column: usize| -> f64 {
         (0..k).map(|p| a.data[(i * m + row) * k + p] * b.data[(i * k + p) * n + column]).sum()
     };
-    let places = (0..count).flat_map(|i| (0..m).flat_map(move |r| (0..n).map(move |c| (i, r, c))));
-    Array::new(&[batch, &[m, n]].concat(), places.map(|(i, r, c)| at(i, r, c)).collect())
+    let elements = (0..count).flat_map(|i| (0..m).flat_map(move |r| (0..n).map(move |c| (i, r, c))));
+    Array::new(&[batch, &[m, n]].concat(), elements.map(|(i, r, c)| at(i, r, c)).collect())
 }
 
 fn reshaped(a: &Array, sizes: &[usize]) -> Array {

@@ -105,7 +105,7 @@ fn distances() -> Vec<Row> {
     ]
 }
 
-/// What is put in for the target, of which no derivative is asked, and for what comes after it.
+/// The target, of which no derivative is checked, and the arguments after it.
 fn with_constants(mut row: Row, target: usize, weights: usize) -> Row {
     let constant = |arg: &mut Arg| *arg = Arg::Constant(arg.array().clone());
     for (number, sample) in row.samples.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! The row of `pairwise_distance`.
 
-use super::differences::norm;
+use super::diff_cov::norm;
 use crate::array::Array;
 use crate::row::{Arg, FLOATS, Row, row};
 

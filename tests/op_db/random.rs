@@ -148,7 +148,7 @@ fn trials(x: &Array) -> Told {
     ensure(near, || format!("expected a quarter of ones and a mean of 4 but got {first} and {mean}"))
 }
 
-/// A probability for each place: impossible and certain ones are known.
+/// A probability for each element: the results of impossible and certain ones are known.
 fn bernoulli_by_tensor() -> Row {
     let likely = |sizes: &[usize]| Array::fill(sizes, -0.5..1.5, 3).map(|p| p.clamp(0.0, 1.0));
     let sizes: [&[usize]; 4] = [&[DRAWS], &[], &[0], &[3, 7]];
@@ -200,13 +200,13 @@ fn fresh(
 
 /// Whole numbers in the sizes of another tensor: `self, bounds, generator if it takes one, options`.
 fn alike(name: &'static str, bounds: &[i64], seeded: bool) -> Row {
-    let (least, end) = match bounds {
-        [least, end] => (*least as f64, *end as f64),
+    let (low, end) = match bounds {
+        [low, end] => (*low as f64, *end as f64),
         _ => (0.0, bounds[0] as f64),
     };
     let generator = if seeded { vec![Value::Generator(Generator::new(7)).into()] } else { vec![] };
     let bounds: Vec<Arg> = bounds.iter().map(|b| (*b).into()).collect();
-    fills(name, [bounds, generator, options(None), vec![none()]].concat(), move |x| whole(x, least, end))
+    fills(name, [bounds, generator, options(None), vec![none()]].concat(), move |x| whole(x, low, end))
         .not_differentiable()
 }
 
@@ -303,16 +303,16 @@ fn multinomial() -> Row {
         .property(|a, results| {
             let (p, drawn) = (a[0].array(), &results[0]);
             let draws = drawn.sizes[1];
-            for (row, places) in drawn.data.chunks(draws).enumerate() {
+            for (row, draws_of_row) in drawn.data.chunks(draws).enumerate() {
                 let share =
-                    |k: usize| places.iter().filter(|x| **x == k as f64).count() as f64 / draws as f64;
+                    |k: usize| draws_of_row.iter().filter(|x| **x == k as f64).count() as f64 / draws as f64;
                 for k in 0..3 {
-                    let wanted = p.at(&[row, k]) / 4.0;
-                    let wanted = if a[2].flag() || wanted == 0.0 { wanted } else { 0.5 };
+                    let expected = p.at(&[row, k]) / 4.0;
+                    let expected = if a[2].flag() || expected == 0.0 { expected } else { 0.5 };
                     let allowed =
-                        if a[2].flag() { 5.0 * (wanted * (1.0 - wanted) / draws as f64).sqrt() } else { 0.0 };
-                    ensure((share(k) - wanted).abs() <= allowed, || {
-                        format!("expected a share of {wanted} of {k} in row {row} but got {}", share(k))
+                        if a[2].flag() { 5.0 * (expected * (1.0 - expected) / draws as f64).sqrt() } else { 0.0 };
+                    ensure((share(k) - expected).abs() <= allowed, || {
+                        format!("expected a share of {expected} of {k} in row {row} but got {}", share(k))
                     })?;
                 }
             }
@@ -373,22 +373,22 @@ fn dropouts() -> Vec<Row> {
     ]
 }
 
-/// The least value of SELU, without its sign.
-const LEAST: f64 = 1.0507009873554805 * 1.6732632423543772;
+/// The infimum of SELU, without its sign.
+const NEGATED_INFIMUM: f64 = 1.0507009873554805 * 1.6732632423543772;
 
 /// What becomes of `x` where it stays and where it is dropped, in dropout that keeps mean and variance.
 fn of_alpha(x: f64, p: f64) -> [f64; 2] {
-    let a = ((1.0 - p) * (1.0 + p * LEAST * LEAST)).powf(-0.5);
-    [a * x + a * p * LEAST, a * p * LEAST - a * LEAST]
+    let a = ((1.0 - p) * (1.0 + p * NEGATED_INFIMUM * NEGATED_INFIMUM)).powf(-0.5);
+    [a * x + a * p * NEGATED_INFIMUM, a * p * NEGATED_INFIMUM - a * NEGATED_INFIMUM]
 }
 
 /// Whether every channel of so many elements is either kept or dropped, a share of `p` of them the latter.
 fn dropped_channels(x: &Array, made: &Array, p: f64, channel: usize, alpha: bool) -> Told {
     let becomes = |x: f64| if alpha { of_alpha(x, p) } else { [x / (1.0 - p), 0.0] };
     let near = |x: f64, y: f64| (x - y).abs() <= 2f64.powi(-6) * (1.0 + x.abs());
-    let all = |way: usize, n: usize| {
-        let places = n * channel..(n + 1) * channel;
-        places.into_iter().all(|i| near(if p == 1.0 { 0.0 } else { becomes(x.data[i])[way] }, made.data[i]))
+    let all = |kept_or_dropped: usize, n: usize| {
+        let elements = n * channel..(n + 1) * channel;
+        elements.into_iter().all(|i| near(if p == 1.0 { 0.0 } else { becomes(x.data[i])[kept_or_dropped] }, made.data[i]))
     };
     let count = made.data.len() / channel.max(1);
     let gone = (0..count).filter(|n| !all(0, *n)).count();

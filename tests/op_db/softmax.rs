@@ -20,7 +20,7 @@ fn lines<const N: usize>(arrays: [&Array; N], dim: &Arg, f: impl Fn([&[f64]; N])
         let at = |n: usize| {
             let mut i = start.clone();
             i[d] = n;
-            sizes.iter().zip(&i).fold(0, |place, (size, i)| place * size + i)
+            sizes.iter().zip(&i).fold(0, |offset, (size, i)| offset * size + i)
         };
         let line = arrays.map(|a| (0..sizes[d]).map(|n| a.data[at(n)]).collect::<Vec<f64>>());
         let results = f(line.each_ref().map(Vec::as_slice));
@@ -47,7 +47,7 @@ fn far() -> Vec<Arg> {
 
 fn softmaxes() -> Vec<Row> {
     let forward = |name, last: Arg, log: bool| {
-        // The difference from the greatest is rounded, up to half an ulp of 4, which exp makes 2 ulp of the result; in f64 the
+        // The difference from the maximum is rounded, up to half an ulp of 4, which exp makes 2 ulp of the result; in f64 the
         // reference's is too.
         let start = row(name).types(FLOATS).ulps(6.0).terms(if log { 4.0 } else { 0.0 });
         let formula = if log { logarithms } else { shares };
@@ -145,7 +145,7 @@ fn scans() -> Vec<Row> {
     ]
 }
 
-/// `y[k] = input[k] + factor[k] * y[k - 1]`, or from the end with the factor of the place before.
+/// `y[k] = input[k] + factor[k] * y[k - 1]`, or from the end with the factor of the element before.
 fn recurrent(factor: &[f64], input: &[f64], reverse: bool) -> Vec<f64> {
     let n = input.len();
     let mut made = input.to_vec();

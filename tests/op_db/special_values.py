@@ -153,12 +153,12 @@ POLYNOMIALS = {
     "laguerre_polynomial_l": lambda n, x: exact(mp.laguerre)(n, 0, x),
     "legendre_polynomial_p": exact(mp.legendre),
 }
-PLACES = [-2.5, -1, -0.75, -0.25, 0.125, 0.5, 1, 1.5, 3]
+POINTS = [-2.5, -1, -0.75, -0.25, 0.125, 0.5, 1, 1.5, 3]
 ORDERS_OF_POLYNOMIALS = [0, 1, 2, 3, 4, 7]
 
 
 def polynomials():
-    grid = pairs(PLACES, ORDERS_OF_POLYNOMIALS)
+    grid = pairs(POINTS, ORDERS_OF_POLYNOMIALS)
     for name, f in POLYNOMIALS.items():
         yield f"special_{name}", (lambda x, n, f=f: f(int(n), x)), grid
         if name.startswith("chebyshev"):

@@ -66,7 +66,7 @@ fn diagonal(array: &Array, offset: i64, a: usize, b: usize) -> Array {
     })
 }
 
-/// Zeros of `sizes` where each element of `part` is at the place that `number(place)` is `part`'s number of it.
+/// Zeros of `sizes` except where `number(index)` is the number of an element of `part`, which stands there.
 fn put_back(sizes: &[usize], numbers: &Array, part: &Array, base: Option<&Array>) -> Array {
     let mut made = base.cloned().unwrap_or_else(|| build(sizes, |_| 0.0));
     numbers.data.iter().zip(&part.data).for_each(|(n, value)| made.data[*n as usize] += value);
@@ -109,7 +109,7 @@ fn sized(args: &[Arg], sizes: &[i64]) -> Array {
 }
 
 fn reshapes() -> Vec<Row> {
-    let wanted = |args: &[Arg]| match &args[1] {
+    let requested_sizes = |args: &[Arg]| match &args[1] {
         Arg::Value(flambeau_ops::dispatch::Value::Ints(sizes)) => sized(args, sizes),
         other => reshaped(args[0].array(), &other.array().sizes),
     };
@@ -124,8 +124,8 @@ fn reshapes() -> Vec<Row> {
     let odd = "whether a view exists depends on the strides";
     let pairs = || vec![vec![t(&[2, 6]), t(&[3, 4])], vec![t(&[1]), t(&[])]];
     vec![
-        moves("reshape", lists(), wanted),
-        moves("view", lists(), wanted).skip(Check::Layouts, odd),
+        moves("reshape", lists(), requested_sizes),
+        moves("view", lists(), requested_sizes).skip(Check::Layouts, odd),
         // Of another type the bytes are something else, which Python's tests hold against NumPy.
         moves("view.dtype", vec![vec![t(&[2, 3]), Arg::OwnType]], |a| a[0].array().clone())
             .not_differentiable()
@@ -135,8 +135,8 @@ fn reshapes() -> Vec<Row> {
                 ErrorKind::Shape,
                 "size(-1) must be divisible by 2",
             ),
-        moves("reshape_as", pairs(), wanted),
-        moves("view_as", pairs(), wanted).skip(Check::Layouts, odd),
+        moves("reshape_as", pairs(), requested_sizes),
+        moves("view_as", pairs(), requested_sizes).skip(Check::Layouts, odd),
         moves("ravel", vec![vec![t(&[2, 3])], vec![t(&[])]], |a| sized(a, &[a[0].array().data.len() as i64])),
         moves("flatten.using_ints", vec![vec![t(&[2, 3, 4]), 0i64.into(), (-2i64).into()]], |a| {
             sized(a, &[6, 4])
@@ -296,8 +296,8 @@ fn backwards() -> Vec<Row> {
             "unfold_backward",
             vec![vec![t(&[3, 3]), ints(&[7]), 0i64.into(), 3i64.into(), 2i64.into()]],
             |a| {
-                let places = build(&[3, 3], |i| (i[0] * 2 + i[1]) as f64);
-                put_back(&[7], &places, a[0].array(), None)
+                let offsets = build(&[3, 3], |i| (i[0] * 2 + i[1]) as f64);
+                put_back(&[7], &offsets, a[0].array(), None)
             },
         )
         .types(FLOATS)

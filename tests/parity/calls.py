@@ -235,9 +235,9 @@ def words(values):
     def one(v):
         if isinstance(v, torch.Tensor):
             dense = v.is_contiguous()
-            place = "" if dense and not v.storage_offset() else f" {list(v.stride())}+{v.storage_offset()}"
+            strides = "" if dense and not v.storage_offset() else f" {list(v.stride())}+{v.storage_offset()}"
             held = f"={v.flatten().tolist()}" if v.numel() <= 4 else ""
-            return f"{str(v.dtype)[6:]}{list(v.shape)}{place}{held}"
+            return f"{str(v.dtype)[6:]}{list(v.shape)}{strides}{held}"
         return "[" + ", ".join(map(one, v)) + "]" if isinstance(v, (list, tuple)) else str(v)
     return ", ".join(map(one, values))[:400]
 

@@ -1,6 +1,6 @@
 //! Replays calls that PyTorch answered, and counts where our answers agree: the half of `replay.py` in Rust.
 
-mod judge;
+mod check_case;
 mod read;
 
 use flambeau_ops::dispatch::OperatorInfo;
@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc::channel};
 use std::time::Duration;
 
 /// How long a call may take. All are small.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How the cases of one operator went.
 #[derive(Default)]
@@ -67,7 +67,7 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
         }
         let tally = tallies.entry(case.name.clone()).or_default();
         let case = Arc::new(case);
-        match judge_in_time(*op, &case) {
+        match check_in_time(*op, &case) {
             None => tally.agreed += 1,
             Some((kind, _)) if kept.iter().any(|k| k.covers(&case, kind)) => tally.kept += 1,
             Some((kind, words)) => {
@@ -80,11 +80,11 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
 }
 
 /// The verdict on a case, or that there is none within seconds; the thread is then left to itself.
-fn judge_in_time(op: &'static dyn OperatorInfo, case: &Arc<Case>) -> Option<judge::Disagreement> {
+fn check_in_time(op: &'static dyn OperatorInfo, case: &Arc<Case>) -> Option<check_case::Disagreement> {
     let (sender, receiver) = channel();
     let shared = Arc::clone(case);
-    std::thread::spawn(move || sender.send(judge::judge(op, &shared)));
-    receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Some(("hangs", format!("no answer in {PATIENCE:?}"))))
+    std::thread::spawn(move || sender.send(check_case::check_case(op, &shared)));
+    receiver.recv_timeout(TIMEOUT).unwrap_or_else(|_| Some(("hangs", format!("no answer in {TIMEOUT:?}"))))
 }
 
 fn print(tallies: &BTreeMap<String, Tally>, shown: usize) -> Result<(), Fault> {

@@ -2,10 +2,10 @@
 
     python tests/parity/replay.py [--only add.Tensor sum] [--samples 20] [--each 30] [--vary 6] [--shown 3] [--seed 0]
 
-The Python that runs this needs torch, expecttest and pytest. It asks the example `parity` which operators there are, runs the
+The Python that runs this needs torch, expecttest and pytest. It gets the list of operators from the example `parity`, runs the
 database's sample and error inputs in several types under a dispatch mode that keeps every call of one of them (below
 composites and derivatives too), and varies those calls: odd layouts, special values, empty and 0-d sizes, other types,
-extreme arguments, operands that overlap, in-place and `out=` siblings. Each call then runs in PyTorch by itself, and its
+extreme arguments, operands that overlap, in-place and `out=` variants. Each call then runs in PyTorch by itself, and its
 arguments (with strides, offsets and what they share), its results or its refusal, and the memory afterwards go to a file.
 
 The example reads the file, makes the same calls, and compares: kinds of errors not their words, types, sizes, strides, which
@@ -28,7 +28,7 @@ import torch
 
 from calls import REFUSALS, Operator, Unwritable, copy, written, written_gradients
 from record import record
-from vary import siblings, variations
+from vary import operator_variants, variations
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CARGO = ["cargo", "run", "--quiet", "--release", "--package", "flambeau-tests", "--example", "parity", "--"]
@@ -91,7 +91,7 @@ def vary_all(path, calls, all_operators, options):
                             attempt_gradients(file, operator, varied)
                     # A twin of a variation too, every few.
                     if not origin or random.random() < 0.3:
-                        for twin, kind, args in siblings(all_operators, operator, varied):
+                        for twin, kind, args in operator_variants(all_operators, operator, varied):
                             attempt(file, twin, args, kind)
                             for o, again in variations(twin, args, 1 if kind == "in place" else 0):
                                 attempt(file, twin, again, o)
@@ -109,7 +109,7 @@ def write_cases(path, both, options):
     groups = collections.defaultdict(list)
     for call in calls:
         groups[call[0].name].append(call)
-    never = "of others not asked" if options.only else ", ".join(sorted(set(both) - set(groups)))
+    never = "of others not selected" if options.only else ", ".join(sorted(set(both) - set(groups)))
     print(f"{len(calls)} calls of {len(groups)} operators; never called: {never}")
     with open(path, "wb") as file:
         for name, group in sorted(groups.items()):

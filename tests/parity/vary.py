@@ -48,7 +48,7 @@ def layouts(operator, values):
 
 
 def sprinkled(t):
-    """`t` with special values at some places."""
+    """`t` with special values at some indices."""
     made = t.clone()
     flat = made.view(-1) if made.is_contiguous() else made.flatten()
     for i in range(0, flat.numel(), random.choice([1, 2, 3])):
@@ -118,16 +118,16 @@ def changed(parameter, value):
 
 
 def arguments(operator, values):
-    places = [i for i, p in enumerate(operator.parameters) if p.base != "Tensor" or p.optional]
-    for _ in range(min(8, 4 * len(places))):
+    indices = [i for i, p in enumerate(operator.parameters) if p.base != "Tensor" or p.optional]
+    for _ in range(min(8, 4 * len(indices))):
         made = list(values)
-        for place in random.sample(places, random.choice([1, min(2, len(places))])):
-            made[place] = changed(operator.parameters[place], made[place])
+        for index in random.sample(indices, random.choice([1, min(2, len(indices))])):
+            made[index] = changed(operator.parameters[index], made[index])
         yield "arguments", made
 
 
 def shared(operator, values):
-    """In-place calls whose operands overlap: the argument itself, its transpose, parts of it."""
+    """In-index calls whose operands overlap: the argument itself, its transpose, parts of it."""
     if not operator.parameters or not operator.parameters[0].written or not isinstance(values[0], torch.Tensor):
         return
     target = values[0]
@@ -146,12 +146,12 @@ def shared(operator, values):
             yield "shared", made
 
 
-def siblings(operators, operator, values):
-    """The same call in place and into an output, where we have those."""
+def operator_variants(operators, operator, values):
+    """The same call in index and into an output, where we have those."""
     base, _, overload = operator.name.partition(".")
     twin = operators.get(base + "_" + ("." + overload if overload else ""))
     if twin is not None and len(twin.parameters) == len(operator.parameters):
-        yield twin, "in place", values
+        yield twin, "in index", values
     names = [p.name for p in operator.parameters]
     for other in operators.values():
         if other.name.partition(".")[0] == base and [p.name for p in other.parameters if not p.written] == names:
@@ -170,12 +170,12 @@ def outputs(operator, other, values, count):
     if len(results) != count or not all(isinstance(t, torch.Tensor) for t in results):
         return
     fresh = lambda t: torch.zeros(t.shape, dtype=t.dtype)
-    turned = lambda t: laid(fresh(t), "transposed")
+    transposed = lambda t: laid(fresh(t), "transposed")
     spread = lambda t: laid(fresh(t), "sliced")
     empty = lambda t: torch.zeros(0, dtype=t.dtype)
     wide = lambda t: torch.zeros(t.shape, dtype=torch.float64)
     whole = lambda t: torch.zeros(t.shape, dtype=torch.int32)
-    for make in (fresh, turned, spread, empty, wide, whole):
+    for make in (fresh, transposed, spread, empty, wide, whole):
         yield other, "out", [*values, *(make(t) for t in results)]
 
 

@@ -51,7 +51,7 @@ fn against_differences(
     let directions = directions(&leaves, 7);
     let carries = carrying(op, args, &all, &leaves)?;
     let got = tangents(op, args, &all, &leaves, &directions)?;
-    let wanted = differences(op, args, &all, &leaves, &directions)?;
+    let expected = differences(op, args, &all, &leaves, &directions)?;
     let nothing = leaves.iter().all(|leaf| leaf.numel() == 0);
     for (i, carries) in carries.into_iter().enumerate() {
         match (&got[i], carries) {
@@ -59,18 +59,18 @@ fn against_differences(
             (None, true) => return Ok(Some(format!("result {i} has no tangent"))),
             (Some(_), false) => return Ok(Some(format!("result {i} has a tangent and no gradient"))),
             (Some(got), true) => {
-                let wanted = &wanted[i];
-                if got.sizes != wanted.sizes {
+                let expected = &expected[i];
+                if got.sizes != expected.sizes {
                     return Ok(Some(format!(
                         "result {i}: expected {:?} but got {:?}",
-                        wanted.sizes, got.sizes
+                        expected.sizes, got.sizes
                     )));
                 }
                 // What does not depend on anything has no difference that is a number, and a tangent of zeros.
-                let wrong = |k: &usize| !nothing && far(got.data[*k], wanted.data[*k], ATOL, RTOL);
+                let wrong = |k: &usize| !nothing && far(got.data[*k], expected.data[*k], ATOL, RTOL);
                 if let Some(k) = (0..got.data.len()).find(wrong) {
-                    let (got, wanted) = (got.data[k], wanted.data[k]);
-                    return Ok(Some(format!("result {i}, element {k}: expected {wanted:e} but got {got:e}")));
+                    let (got, expected) = (got.data[k], expected.data[k]);
+                    return Ok(Some(format!("result {i}, element {k}: expected {expected:e} but got {got:e}")));
                 }
             }
         }
@@ -83,13 +83,13 @@ pub(super) fn of_optional(op: &dyn OperatorInfo, args: &[Arg]) -> Result<Option<
     let (leaves, all) = split(args, None);
     let directions = directions(&leaves, 7);
     let got = tangents(op, args, &all, &leaves, &directions)?;
-    for (i, wanted) in differences(op, args, &all, &leaves, &directions)?.iter().enumerate() {
-        let zeros = || Array::new(&wanted.sizes, vec![0.0; wanted.data.len()]);
+    for (i, expected) in differences(op, args, &all, &leaves, &directions)?.iter().enumerate() {
+        let zeros = || Array::new(&expected.sizes, vec![0.0; expected.data.len()]);
         let got = got[i].clone().unwrap_or_else(zeros);
-        let wrong = |k: &usize| far(got.data[*k], wanted.data[*k], ATOL, RTOL);
-        if let Some(k) = (0..wanted.data.len()).find(wrong) {
-            let (got, wanted) = (got.data[k], wanted.data[k]);
-            return Ok(Some(format!("result {i}, element {k}: expected {wanted:e} but got {got:e}")));
+        let wrong = |k: &usize| far(got.data[*k], expected.data[*k], ATOL, RTOL);
+        if let Some(k) = (0..expected.data.len()).find(wrong) {
+            let (got, expected) = (got.data[k], expected.data[k]);
+            return Ok(Some(format!("result {i}, element {k}: expected {expected:e} but got {got:e}")));
         }
     }
     Ok(None)

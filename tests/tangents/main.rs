@@ -27,7 +27,7 @@ const EPS: f64 = 1e-6;
 const ATOL: f64 = 1e-5;
 const RTOL: f64 = 1e-3;
 
-/// Two ways of multiplying and adding the same numbers.
+/// Two orders of multiplying and adding the same numbers.
 const ROUNDING: f64 = 1e-9;
 
 /// Rows left out here, with the reason.
@@ -83,9 +83,9 @@ fn tangents(
     made.iter().map(|result| Ok(unpack_dual(result)?.1.map(|tangent| array(&tangent)))).collect()
 }
 
-fn far(got: f64, wanted: f64, atol: f64, rtol: f64) -> bool {
-    let close = (got - wanted).abs() <= atol + rtol * wanted.abs();
-    !(close || (got.is_nan() && wanted.is_nan()) || got == wanted)
+fn far(got: f64, expected: f64, atol: f64, rtol: f64) -> bool {
+    let close = (got - expected).abs() <= atol + rtol * expected.abs();
+    !(close || (got.is_nan() && expected.is_nan()) || got == expected)
 }
 
 fn weights(outputs: &[Tensor]) -> Vec<Tensor> {

@@ -9,11 +9,11 @@ use flambeau_tests::leaves::optional_under_test;
 /// The operator that writes its first argument and is otherwise the same.
 fn in_place_twin(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
     let base = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let wanted = format!("{}_", base(op.name()));
+    let in_place_name = format!("{}_", base(op.name()));
     let rest = |schema: &str| schema.split_once('(').map(|(_, rest)| rest.replace("(a!)", ""));
     let fits = |twin: &&&dyn OperatorInfo| {
-        twin.name().starts_with(&wanted)
-            && base(twin.name()) == wanted
+        twin.name().starts_with(&in_place_name)
+            && base(twin.name()) == in_place_name
             && rest(twin.schema()) == rest(op.schema())
     };
     OPERATORS.iter().find(fits).copied()
@@ -66,13 +66,13 @@ fn no_operator_writes_a_tangent_into_out() {
     let mut report = Report::new(Check::Tangents);
     for row in &rows() {
         let base = row.name.split('.').next().unwrap_or_default();
-        let wanted = |op: &&&dyn OperatorInfo| {
+        let is_twin = |op: &&&dyn OperatorInfo| {
             op.name().strip_prefix(base).is_some_and(|rest| rest.starts_with('.'))
                 && operator(row.name).is_some_and(|own| {
                     arguments(op.schema()) == [arguments(own.schema()), vec!["Tensor(a!) out"]].concat()
                 })
         };
-        let (Some(op), Some(args)) = (OPERATORS.iter().find(wanted), row.samples.first()) else { continue };
+        let (Some(op), Some(args)) = (OPERATORS.iter().find(is_twin), row.samples.first()) else { continue };
         let (leaves, all) = split(args, None);
         let (Some(plain), true) = (plain_result(row, &all), report.enter(row)) else { continue };
         let refused = || {

@@ -14,7 +14,7 @@ import flambeau as fl
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 # Seconds that a child has for what takes it milliseconds.
-GUARD_TIMEOUT = 60
+TIMEOUT = 60
 
 
 def in_child(work):
@@ -27,7 +27,7 @@ def in_child(work):
         finally:
             # No clearing up: this is a copy of the tests' own process.
             os._exit(ending)
-    deadline = time.monotonic() + GUARD_TIMEOUT
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -198,5 +198,5 @@ for _ in range(3):
 time.sleep(0.2)
 """
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=GUARD_TIMEOUT)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=TIMEOUT)
         assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Python's operators against NumPy: both sides, in index, numbers of every kind."""
+"""Python's operators against NumPy: both sides, in place, numbers of every kind."""
 
 import operator
 

@@ -1,6 +1,6 @@
 //! Two devices, `mock:0` and `mock:1`, whose memory the host may not touch: a pointer to it is one to pages without any right.
 //!
-//! It uses nothing but what the library shows to everybody, and nothing in the library knows of it. It has memory, a way for bytes to
+//! It uses the public API only, and nothing in the library knows of it. It has memory, a function for bytes to
 //! come and go, and no kernel of its own: operators run on the host, by the library's fallback.
 
 #[cfg(target_os = "linux")]

@@ -134,12 +134,12 @@ fn what_is_written_there_counts_versions_and_sizes() -> Result<()> {
 fn views_of_one_storage_stay_views_there() -> Result<()> {
     let of = |device: Device| -> Result<Vec<f32>> {
         let x = Tensor::arange(24, ScalarType::F32)?.reshape(&[4, 6])?.to(device)?;
-        let (top, left, turned) = (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
+        let (top, left, transposed) = (x.slice(0, None, Some(2), 1)?, x.slice(1, Some(1), Some(3), 1)?, x.t()?);
         // A view is written by what reads another; an operand beside itself; one that overlaps what is written.
         top.add_(&x.slice(0, Some(2), None, 1)?)?;
         left.mul_(&left)?;
         x.slice(1, Some(1), None, 1)?.copy_(&x.slice(1, None, Some(5), 1)?, false)?;
-        ops::cumsum_out(&turned, 0, None, &turned)?;
+        ops::cumsum_out(&transposed, 0, None, &transposed)?;
         let halves = ops::split_tensor(&x, 2, 0)?;
         halves[1].add_(&halves[0])?;
         x.to(Device::CPU)?.to_vec::<f32>()

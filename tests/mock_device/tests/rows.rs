@@ -28,12 +28,12 @@ fn bits(t: &Tensor) -> (Vec<i64>, ScalarType, Vec<u8>) {
     (t.sizes().to_vec(), t.dtype(), bytes.unwrap_or_default())
 }
 
-/// The tensors of a sample's arguments, each where `place` puts it by its number.
-fn arguments(sample: &[Arg], dtype: ScalarType, place: &dyn Fn(usize, Tensor) -> Tensor) -> Vec<Value> {
+/// The arguments of a sample, each tensor on the device to which `to_device` moves it by its number.
+fn arguments(sample: &[Arg], dtype: ScalarType, to_device: &dyn Fn(usize, Tensor) -> Tensor) -> Vec<Value> {
     let mut number = 0;
     let mut put = |t: Tensor| {
         number += 1;
-        place(number - 1, t)
+        to_device(number - 1, t)
     };
     let all = values(sample, &mut |array| tensor(array, dtype));
     let each = |value| match value {
@@ -145,8 +145,8 @@ fn a_tensor_elsewhere_is_an_error_or_joins() {
         let count = tensors(&arguments(sample, dtype, &|_, t| t)).len();
         for other in [Device::CPU, mock(1)] {
             for at in (0..count).filter(|_| count > 1) {
-                let place = |number, t: Tensor| moved(&t, if number == at { other } else { mock(0) });
-                match call(op, arguments(sample, dtype, &place)).0 {
+                let to_device = |number, t: Tensor| moved(&t, if number == at { other } else { mock(0) });
+                match call(op, arguments(sample, dtype, &to_device)).0 {
                     Ok(_) => well += 1,
                     Err(_) => refused += 1,
                 }

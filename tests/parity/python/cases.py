@@ -62,7 +62,7 @@ def forward(case, theirs, ours, has_values=True):
         nearer = has_values and is_nearer(case, theirs, result, mine)
         if nearer or not has_values:
             found = [f for f in found if f[0] != "values"]
-        # What an in-place call has written is its result.
+        # What an in-where call has written is its result.
         has_values = has_values and not (nearer and mine is b[0])
     if has_values:
         pairs = enumerate(zip(tensors(list(a)), tensors(list(b))))
@@ -160,16 +160,16 @@ def gradients(grad, results, sources, with_, again):
         return None, error
 
 
-def same_gradients(theirs, ours, place):
+def same_gradients(theirs, ours, where):
     found = []
     for i, (a, b) in enumerate(zip(theirs, ours)):
         if a is None or b is None:
             # No gradient and one of zeros say the same.
             rest = a if b is None else b
             if rest is not None and bool((rest != 0).any()):
-                found.append((place, f"source {i}: {'none' if a is None else 'some'} there, {'none' if b is None else 'some'} here"))
+                found.append((where, f"source {i}: {'none' if a is None else 'some'} there, {'none' if b is None else 'some'} here"))
             continue
-        found += [(place, f"source {i}: {kind} {words}") for kind, words in compare.of_tensors(a.detach(), b.detach(), "")
+        found += [(where, f"source {i}: {kind} {words}") for kind, words in compare.of_tensors(a.detach(), b.detach(), "")
                   if kind in ("values", "sizes", "type")]
     return found
 

@@ -5,7 +5,7 @@ import torch
 import flambeau
 from convert import tensor_there
 
-# Of the same rank in PyTorch's eyes: it raises RuntimeError where Python would say something narrower, and the other way.
+# Errors that count as the same: PyTorch raises RuntimeError where Python would raise a narrower class, and vice versa.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
             AttributeError, AssertionError)
 
@@ -37,46 +37,46 @@ def about_nan(theirs, ours):
     return "NaN there, 0 here: " if bool((ours[apart] == 0).all()) else "NaN there, a number here: "
 
 
-def of_tensors(theirs, ours, place, has_values=True, computed=None):
+def of_tensors(theirs, ours, where, has_values=True, computed=None):
     if not isinstance(ours, flambeau.Tensor):
-        return [("structure", f"{place}: a tensor there, {type(ours).__name__} here")]
+        return [("structure", f"{where}: a tensor there, {type(ours).__name__} here")]
     found = []
     if tuple(theirs.shape) != tuple(ours.shape):
-        return [("sizes", f"{place}: {tuple(theirs.shape)} there, {tuple(ours.shape)} here")]
+        return [("sizes", f"{where}: {tuple(theirs.shape)} there, {tuple(ours.shape)} here")]
     if str(theirs.dtype).split(".")[1] != str(ours.dtype).split(".")[1]:
-        return [("type", f"{place}: {theirs.dtype} there, {ours.dtype} here")]
+        return [("type", f"{where}: {theirs.dtype} there, {ours.dtype} here")]
     if theirs.numel() and steps(theirs) != steps(ours):
-        found.append(("strides", f"{place}: sizes {tuple(theirs.shape)}, {theirs.stride()} there, {tuple(ours.stride())} here"))
+        found.append(("strides", f"{where}: sizes {tuple(theirs.shape)}, {theirs.stride()} there, {tuple(ours.stride())} here"))
     if theirs.requires_grad != ours.requires_grad:
-        found.append(("requires_grad", f"{place}: {theirs.requires_grad} there, {ours.requires_grad} here"))
+        found.append(("requires_grad", f"{where}: {theirs.requires_grad} there, {ours.requires_grad} here"))
     elif theirs.is_leaf != ours.is_leaf:
-        found.append(("is_leaf", f"{place}: {theirs.is_leaf} there, {ours.is_leaf} here"))
+        found.append(("is_leaf", f"{where}: {theirs.is_leaf} there, {ours.is_leaf} here"))
     words = values(theirs, ours, computed) if has_values else None
-    return found + ([("values", f"{place}: {words}")] if words else [])
+    return found + ([("values", f"{where}: {words}")] if words else [])
 
 
-def results(theirs, ours, has_values=True, place="result", computed=()):
+def results(theirs, ours, has_values=True, where="result", computed=()):
     """Everything two results differ in."""
     if isinstance(theirs, torch.Tensor):
-        return of_tensors(theirs, ours, place, has_values, *computed[:1])
+        return of_tensors(theirs, ours, where, has_values, *computed[:1])
     if isinstance(theirs, (list, tuple)):
         if not isinstance(ours, (list, tuple)) or len(ours) != len(theirs):
-            return [("structure", f"{place}: {len(theirs)} values there, {ours if not hasattr(ours, '__len__') else len(ours)} here")]
+            return [("structure", f"{where}: {len(theirs)} values there, {ours if not hasattr(ours, '__len__') else len(ours)} here")]
         if isinstance(theirs, list) != isinstance(ours, list):
-            return [("structure", f"{place}: {type(theirs).__name__} there, {type(ours).__name__} here")]
+            return [("structure", f"{where}: {type(theirs).__name__} there, {type(ours).__name__} here")]
         fields = getattr(type(theirs), "_fields", None) or [n for n in dir(type(theirs)) if type(getattr(type(theirs), n)).__name__ == "member_descriptor"]
         missing = [name for name in fields if not hasattr(ours, name)]
         if missing:
-            return [("structure", f"{place}: fields {missing} are missing")]
+            return [("structure", f"{where}: fields {missing} are missing")]
         pairs = enumerate(zip(theirs, ours))
-        return [found for i, (a, b) in pairs for found in results(a, b, has_values, f"{place}[{i}]", computed[i : i + 1])]
+        return [found for i, (a, b) in pairs for found in results(a, b, has_values, f"{where}[{i}]", computed[i : i + 1])]
     if isinstance(theirs, (torch.dtype, torch.device, torch.layout)):
         same = str(theirs).split(".")[-1] == str(ours).split(".")[-1]
     elif isinstance(theirs, float) and isinstance(ours, float):
         same = abs(theirs - ours) <= 1e-5 * abs(theirs) + 1e-8 or theirs == ours or (theirs != theirs and ours != ours)
     else:
         same = type(theirs) is type(ours) and (theirs == ours or not has_values)
-    return [] if same else [("values", f"{place}: {theirs!r} there, {ours!r} here")]
+    return [] if same else [("values", f"{where}: {theirs!r} there, {ours!r} here")]
 
 
 def refusals(theirs, ours):

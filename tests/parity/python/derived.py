@@ -14,14 +14,14 @@ from convert import tensors
 
 # Operators that read a row as ascending: noise would take that from it.
 ORDERED = ("searchsorted", "bucketize", "histogram", "embedding_bag", "gradient", "trapezoid", "trapz")
-# Of an operator that refuses what it gets, no more than so many derivations are tried for each that is wanted.
-PATIENCE = 40
+# How many derivations are tried for each one requested, for operators that refuse most of them.
+MAX_TRIES = 40
 # A call is not derived if it has or makes more elements than this.
 LARGEST = 100_000
 
 
 class Derivation:
-    """One random way of changing all arguments of a call."""
+    """One random change of all arguments of a call."""
 
     def __init__(self, values, seed, noisy):
         self.random = random.Random(seed)
@@ -55,8 +55,8 @@ class Derivation:
         return self.laid(made).detach().requires_grad_(value.requires_grad)
 
     def laid(self, value):
-        layout = self.random.choice(["plain", "plain", "turned", "gaps", "inside"])
-        if layout == "turned" and value.dim() > 1:
+        layout = self.random.choice(["plain", "plain", "transposed", "gaps", "inside"])
+        if layout == "transposed" and value.dim() > 1:
             return value.transpose(0, -1).contiguous().transpose(0, -1)
         if layout == "gaps" and value.dim() > 0:
             return torch.stack([value, value], -1)[..., 1]
@@ -109,18 +109,18 @@ def accepted(function, sample):
         return False
 
 
-def more(samples_of_seed, function, name, wanted):
-    """So many new calls, or as many as patience finds: `samples_of_seed(n)` are the database's samples of that seed."""
+def more(samples_of_seed, function, name, count):
+    """So many new calls, or fewer if the limit of tries is reached: `samples_of_seed(n)` are the database's samples of that seed."""
     seen, tried = set(), 0
-    for seed in range(1, PATIENCE * wanted):
+    for seed in range(1, MAX_TRIES * count):
         for sample in samples_of_seed(seed):
             tried += 1
-            if tried > PATIENCE * wanted:
+            if tried > MAX_TRIES * count:
                 return
             made = derived(sample, seed * 1009 + tried, name)
             if not is_small([made.input, list(made.args), made.kwargs]) or mark(made) in seen or not accepted(function, made):
                 continue
             seen.add(mark(made))
             yield made
-            if len(seen) >= wanted:
+            if len(seen) >= count:
                 return

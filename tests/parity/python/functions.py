@@ -106,9 +106,9 @@ def main():
         ours, theirs = [], []
         program(flambeau, ours)
         program(torch, theirs)
-        for place, (a, b) in enumerate(zip(ours, theirs)):
+        for number, (a, b) in enumerate(zip(ours, theirs)):
             if a != b:
-                print(f"{program.__name__} {place}: here {a}, PyTorch {b}")
+                print(f"{program.__name__} {number}: here {a}, PyTorch {b}")
             agree += a == b
         if len(ours) != len(theirs):
             print(f"{program.__name__}: {len(ours)} notes here, {len(theirs)} by PyTorch")

@@ -37,7 +37,7 @@ SEED = 0
 
 
 def imported(name, library):
-    """The text of a model as a module, with `library` in the place of PyTorch in the lines that import."""
+    """The text of a model as a module, with `library` instead of PyTorch in the import lines."""
     text = (MODELS / f"{name}.py").read_text()
     text = re.sub(r"^import torch$", f"import {library} as torch", text, flags=re.MULTILINE)
     text = re.sub(r"^(import|from) torch\b(?! as)", rf"\1 {library}", text, flags=re.MULTILINE)
@@ -118,7 +118,7 @@ def distance(a, b):
 
 
 def carried(model, made, folder):
-    """The same weights in our model, by way of a file."""
+    """The same weights in our model, by a file."""
     torch.save(model.state_dict(), folder / "weights.pt")
     made.load_state_dict(flambeau.load(folder / "weights.pt"))
     assert list(made.state_dict()) == list(model.state_dict()), "the names of the state differ"
@@ -126,7 +126,7 @@ def carried(model, made, folder):
 
 
 def compared(name, dtype, folder):
-    """The worst place of each stage of a course, and whether all is within bounds."""
+    """The largest error of each stage of a run, and the values beyond their bounds."""
     source, make, loss, given = CASES[name]
     theirs, ours = imported(source, "torch"), imported(source, "flambeau")
     torch.manual_seed(SEED)
@@ -141,16 +141,16 @@ def compared(name, dtype, folder):
     exact = course(theirs, wide, getattr(theirs, loss), tuple(in_type(value, torch.float64) for value in given))
     assert a.keys() == b.keys(), "names differ"
     worst, faults = {}, []
-    for place in a:
-        apart, bound = distance(b[place], a[place]), GROWTH * UNIT[str(dtype)[6:]]
-        if place.startswith(("step", "after")):
+    for name in a:
+        apart, bound = distance(b[name], a[name]), GROWTH * UNIT[str(dtype)[6:]]
+        if name.startswith(("step", "after")):
             bound *= TRAINED
         if dtype != torch.float64:
-            bound = max(bound, SLACK * distance(a[place], exact[place]))
-        stage = place.split(":")[0]
+            bound = max(bound, SLACK * distance(a[name], exact[name]))
+        stage = name.split(":")[0]
         worst[stage] = max(worst.get(stage, 0.0), apart)
         if not apart <= bound:
-            faults.append(f"{place}: {apart:.1e} apart, which may be {bound:.1e}")
+            faults.append(f"{name}: {apart:.1e} apart, which may be {bound:.1e}")
     return len(a), worst, faults
 
 

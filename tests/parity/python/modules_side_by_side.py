@@ -30,8 +30,8 @@ def classes(*size, count=5):
     return torch.randint(count, size)
 
 
-def places(*size, channel):
-    """Where elements go in a channel of so many places: all different in each."""
+def offsets(*size, channel):
+    """Distinct offsets in a channel of `channel` elements, for each sample and channel."""
     count = math.prod(size[2:])
     return torch.stack([torch.randperm(channel)[:count] for _ in range(size[0] * size[1])]).view(size)
 
@@ -103,8 +103,8 @@ CASES = [
     ("LPPool1d", (2, 3), {}, line), ("LPPool2d", (3.0, 2), {"ceil_mode": True}, (numbers(2, 4, 7, 6, low=0.1),)),
     ("LPPool3d", (2, 2), {"stride": 1}, volume), ("LPPool2d", (math.inf, 2), {}, picture),
     *[(f"MaxUnpool{n}d", (2,), {}, unpooled) for n, unpooled in (
-        (1, (numbers(2, 3, 4), places(2, 3, 4, channel=8))), (2, (numbers(2, 3, 2, 3), places(2, 3, 2, 3, channel=24))),
-        (3, (numbers(1, 2, 2, 1, 3), places(1, 2, 2, 1, 3, channel=48))),
+        (1, (numbers(2, 3, 4), offsets(2, 3, 4, channel=8))), (2, (numbers(2, 3, 2, 3), offsets(2, 3, 2, 3, channel=24))),
+        (3, (numbers(1, 2, 2, 1, 3), offsets(1, 2, 2, 1, 3, channel=48))),
     )],
     ("Upsample", (None, 2), {}, line), ("Upsample", ((5, 9),), {"mode": "bilinear"}, picture),
     ("Upsample", (None, (1.5, 0.7)), {"mode": "bilinear", "align_corners": True}, picture),
@@ -203,7 +203,7 @@ def run(layer, inputs):
     leaves = [x.requires_grad_(True) if floats(x) and i < tracked else x for i, x in enumerate(inputs)]
     given = [x * 1 if floats(x) else x for x in leaves]
     outputs = tensors(layer(*given))
-    # Weights that differ from place to place, so that no error cancels.
+    # Weights that differ from element to element, so that no error cancels.
     loss = sum((out * (out * 0.3 + 0.1)).sum() for out in outputs)
     if not loss.requires_grad:
         return outputs

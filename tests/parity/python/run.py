@@ -1,12 +1,12 @@
 """Calls every operator of PyTorch's operator database that Flambeau has in both, from Python, and says where they disagree.
 
-    python tests/parity/python/run.py [--filter REGEX] [--dtypes float32,int64] [--samples 40] [--least 200] [--out DIR] [--again]
+    python tests/parity/python/run.py [--filter REGEX] [--dtypes float32,int64] [--samples 40] [--min-cases 200] [--out DIR] [--again]
 
 The Python that runs this needs torch, expecttest, pytest and flambeau. Each entry of the database runs in a child of its own,
 that a crash or a hang ends alone, and leaves DIR/<entry>.json; entries that have one are not run again unless `--again` says
 so. Compared are results and refusals of the function, the method, the in-place form, the Python operator and `out=`, in
 every type both have, with strides as the database gives them and with gaps; gradients of first and second order; and the
-database's calls that must fail. An entry whose samples make fewer than `--least` cases gets more, derived from them
+database's calls that must fail. An entry whose samples make fewer than `--min-cases` cases gets more, derived from them
 (`derived.py`). A disagreement that is meant is a row of the last table of `docs/differences.md`.
 """
 
@@ -112,11 +112,11 @@ def backwards(entry, dtype, report, options):
 
 
 def further(entry, types, report, options):
-    """Derived calls, until there are as many cases as are wanted: forwards, and backwards where that is defined."""
+    """Derived calls, until there are as many cases as requested: forwards, and backwards where that is defined."""
     found, _ = names.variants(entry)
     has_values = not names.is_random(entry)
     for number, dtype in enumerate(types):
-        left = options.least - report.count["cases"]
+        left = options.min_cases - report.count["cases"]
         differentiable = has_values and entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
         backward = differentiable and dtype in (torch.float32, torch.float64)
         share = -(-left // (len(types) - number))
@@ -197,7 +197,7 @@ def is_meant(name, found, rows):
 
 def summary(folder, entries, absent, options):
     """A table of the disagreements, and the counts."""
-    rows, total, left, explained, least = meant(), collections.Counter(), [], 0, []
+    rows, total, left, explained, case_counts = meant(), collections.Counter(), [], 0, []
     for entry in entries:
         path = folder / f"{entry.full_name}.json"
         if not path.exists():
@@ -205,7 +205,7 @@ def summary(folder, entries, absent, options):
         report = json.loads(path.read_text())
         total.update(report["count"])
         if report["types"]:
-            least.append((report["count"].get("cases", 0), report["name"]))
+            case_counts.append((report["count"].get("cases", 0), report["name"]))
         for found in report["found"]:
             if is_meant(report["name"], found, rows):
                 explained += found["count"]
@@ -219,8 +219,8 @@ def summary(folder, entries, absent, options):
             print(f"    {shown['words'][:300]}\n        {shown['dtype']} {shown['call'][:240]}")
     print(f"\nof {len(op_db)} entries {len(entries)} are here and {len(absent)} are not:\n{', '.join(sorted({e.name for e in absent}))}\n")
     open_ = sum(found["count"] for _, found in left)
-    few = [f"{name} {count}" for count, name in sorted(least) if count < options.least]
-    print(f"fewest cases of the {len(least)} entries that have a type of ours: {min(least, default=(0, ''))[0]}" + (f"; fewer than {options.least}: {', '.join(few)}" if few else ""))
+    few = [f"{name} {count}" for count, name in sorted(case_counts) if count < options.min_cases]
+    print(f"fewest cases of the {len(case_counts)} entries that have a type of ours: {min(case_counts, default=(0, ''))[0]}" + (f"; fewer than {options.min_cases}: {', '.join(few)}" if few else ""))
     print(f"{len(entries)} entries, {total['cases']} cases, of which {total['derived']} derived ({total['outside']} more with what only PyTorch has), "
           f"{total['disagreements']} disagreements: {explained} meant, {open_} open in {len({name for name, _ in left})} entries")
     (folder / "summary.json").write_text(json.dumps({"left": left, "absent": sorted(e.full_name for e in absent), "count": total}))
@@ -239,7 +239,7 @@ def main():
     parser.add_argument("--filter", default="", help="a regular expression of entries")
     parser.add_argument("--dtypes", type=lambda text: text.split(","), help="types of elements")
     parser.add_argument("--samples", type=int, default=40, help="samples for an entry and a type")
-    parser.add_argument("--least", type=int, default=200, help="cases of an entry; what its samples lack is derived from them")
+    parser.add_argument("--min-cases", type=int, default=200, help="cases of an entry; what its samples lack is derived from them")
     parser.add_argument("--shown", type=int, default=1, help="examples of each disagreement")
     parser.add_argument("--reference", action="store_true", help="the database's reference inputs, which are more")
     parser.add_argument("--seed", type=int, default=0)

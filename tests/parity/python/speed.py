@@ -1,7 +1,7 @@
 """How long small calls take from Python, here, in PyTorch and in NumPy, in one run; and how long the imports take.
 
 Run it with a release build on the path and one thread: `OMP_NUM_THREADS=1 PYTHONPATH=crates/python/python python speed.py`.
-Each number is the least of several rounds, which alternate, so that other programs disturb all alike.
+Each number is the minimum of several rounds, which alternate, so that other programs disturb all alike.
 """
 
 import re
@@ -18,13 +18,13 @@ ROUNDS = 15
 
 
 def best(statements, number):
-    """Nanoseconds of each statement: the least over the rounds."""
+    """Nanoseconds of each statement: the minimum over the rounds."""
     timers = {name: timeit.Timer(call) for name, call in statements.items()}
-    least = dict.fromkeys(timers, float("inf"))
+    fastest = dict.fromkeys(timers, float("inf"))
     for _ in range(ROUNDS):
         for name, timer in timers.items():
-            least[name] = min(least[name], timer.timeit(number) / number * 1e9)
-    return least
+            fastest[name] = min(fastest[name], timer.timeit(number) / number * 1e9)
+    return fastest
 
 
 def step(module, optimizer):
@@ -45,7 +45,7 @@ def step(module, optimizer):
 
 
 def imported(module):
-    """Milliseconds that an import takes beyond NumPy's: the least of several fresh interpreters."""
+    """Milliseconds that an import takes beyond NumPy's: the fastest of several fresh interpreters."""
     code = f"import numpy, {module}"
     lines = [subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True).stderr for _ in range(7)]
     pattern = re.compile(rf"\|\s+(\d+) \| {module}$", re.MULTILINE)

@@ -12,11 +12,11 @@ PADDING = 0
 class Positions(nn.Module):
     def __init__(self, width, longest=64):
         super().__init__()
-        place = torch.arange(longest).unsqueeze(1)
+        position = torch.arange(longest).unsqueeze(1)
         rates = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
         table = torch.zeros(1, longest, width)
-        table[0, :, 0::2] = torch.sin(place * rates)
-        table[0, :, 1::2] = torch.cos(place * rates)
+        table[0, :, 0::2] = torch.sin(position * rates)
+        table[0, :, 1::2] = torch.cos(position * rates)
         self.register_buffer("table", table)
 
     def forward(self, x):

@@ -1,4 +1,4 @@
-"""Classifiers of sequences, as a PyTorch user writes them: an LSTM and a GRU over embedded words, both ways, two layers deep."""
+"""Classifiers of sequences, as a PyTorch user writes them: an LSTM and a GRU over embedded words, bidirectional, two layers deep."""
 
 import torch
 import torch.nn as nn

@@ -214,7 +214,7 @@ class Optimizer:
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """The state by number of the parameter, and the groups, with numbers in index of parameters."""
+        """The state by number of the parameter, and the groups, with numbers instead of parameters."""
         for hook in self._hooks["state_dict_pre"].values():
             hook(self)
         numbers: dict[int, int] = {}

@@ -1,4 +1,4 @@
-//! Images sampled at the places of a grid, as a sum over all pixels of what each counts at a place.
+//! `grid_sample`: images sampled at the points of a grid, as sums over all pixels by their interpolation weights.
 
 use super::linalg::whole;
 use super::view::build;
@@ -17,26 +17,26 @@ const REFLECTION: i64 = 2;
 type How = (i64, i64, bool);
 
 /// Mirrored at both ends until it lies between them, and the sign that its derivative has then.
-fn folded(mut place: f64, low: f64, high: f64) -> (f64, f64) {
+fn folded(mut coordinate: f64, low: f64, high: f64) -> (f64, f64) {
     let mut sign = 1.0;
-    while high > low && (place < low || place > high) {
-        place = if place < low { 2.0 * low - place } else { 2.0 * high - place };
+    while high > low && (coordinate < low || coordinate > high) {
+        coordinate = if coordinate < low { 2.0 * low - coordinate } else { 2.0 * high - coordinate };
         sign = -sign;
     }
-    if high > low { (place, sign) } else { (0.0, 0.0) }
+    if high > low { (coordinate, sign) } else { (0.0, 0.0) }
 }
 
-/// A place as the padding has it, and the derivative.
-fn padded(place: f64, n: usize, (_, padding, align): How) -> (f64, f64) {
+/// A coordinate after padding (clipped or reflected), and the derivative.
+fn padded(coordinate: f64, n: usize, (_, padding, align): How) -> (f64, f64) {
     let last = n as f64 - 1.0;
-    let (place, sign) = match padding {
-        BORDER => (place, 1.0),
-        REFLECTION if align => folded(place, 0.0, last),
-        REFLECTION => folded(place, -0.5, last + 0.5),
-        _ => return (place, 1.0),
+    let (coordinate, sign) = match padding {
+        BORDER => (coordinate, 1.0),
+        REFLECTION if align => folded(coordinate, 0.0, last),
+        REFLECTION => folded(coordinate, -0.5, last + 0.5),
+        _ => return (coordinate, 1.0),
     };
-    let inside = place > 0.0 && place < last;
-    (place.max(0.0).min(last), if inside { sign } else { 0.0 })
+    let inside = coordinate > 0.0 && coordinate < last;
+    (coordinate.max(0.0).min(last), if inside { sign } else { 0.0 })
 }
 
 /// What a pixel at the distance `t` counts, derived `order` times.
@@ -58,22 +58,22 @@ fn kernel(interpolation: i64, t: f64, order: i64) -> f64 {
 fn along(how: How, at: f64, n: usize, p: usize, order: i64) -> f64 {
     let (interpolation, _, align) = how;
     let last = n as f64 - 1.0;
-    let (place, scale) = if align {
+    let (coordinate, scale) = if align {
         ((at + 1.0) * last / 2.0, last / 2.0)
     } else {
         ((at + 1.0) * n as f64 / 2.0 - 0.5, n as f64 / 2.0)
     };
     if interpolation != CUBIC {
-        let (place, slope) = padded(place, n, how);
-        let place = if interpolation == NEAREST { place.round_ties_even() } else { place };
-        return kernel(interpolation, place - p as f64, order) * (scale * slope).powi(order as i32);
+        let (coordinate, slope) = padded(coordinate, n, how);
+        let coordinate = if interpolation == NEAREST { coordinate.round_ties_even() } else { coordinate };
+        return kernel(interpolation, coordinate - p as f64, order) * (scale * slope).powi(order as i32);
     }
-    let first = place.floor();
+    let first = coordinate.floor();
     let near = (-1..3).map(|k| first + f64::from(k)).filter(|v| padded(*v, n, how).0 == p as f64);
-    near.map(|v| kernel(CUBIC, place - v, order)).sum::<f64>() * scale.powi(order as i32)
+    near.map(|v| kernel(CUBIC, coordinate - v, order)).sum::<f64>() * scale.powi(order as i32)
 }
 
-/// What the pixel `p` counts at the point `o` (image, channel, place) of the grid.
+/// The interpolation weight of the pixel `p` at the point `o` (image, channel, position) of the grid.
 fn weight(how: How, grid: &Array, o: &[usize], sizes: &[usize], p: &[usize], orders: &[i64]) -> f64 {
     let dims = sizes.len() - 2;
     let at = |d: usize| grid.at(&[&[o[0]], &o[2..], &[dims - 1 - d]].concat());
@@ -106,8 +106,8 @@ fn for_grid(g: &Array, x: &Array, grid: &Array, how: How, orders: &[i64]) -> Arr
         })
         .collect();
     build(&grid.sizes, |i| {
-        let place = |c: usize| [&[i[0], c], &i[1..=dims]].concat();
-        (0..x.sizes[1]).map(|c| g.at(&place(c)) * slopes[dims - 1 - i[dims + 1]].at(&place(c))).sum()
+        let index_of = |c: usize| [&[i[0], c], &i[1..=dims]].concat();
+        (0..x.sizes[1]).map(|c| g.at(&index_of(c)) * slopes[dims - 1 - i[dims + 1]].at(&index_of(c))).sum()
     })
 }
 
@@ -116,14 +116,14 @@ type Shapes = (&'static [usize], &'static [usize]);
 const PLANES: &[Shapes] = &[(&[1, 1, 3, 2], &[1, 2, 1, 2]), (&[2, 2, 3, 4], &[2, 2, 3, 2])];
 const VOLUMES: &[Shapes] = &[(&[1, 1, 2, 3, 2], &[1, 1, 2, 1, 3]), (&[2, 2, 3, 2, 4], &[2, 2, 1, 2, 3])];
 
-/// Places inside of the image and somewhat outside, none where a derivative jumps.
+/// Points inside of the image and somewhat outside, none where a derivative jumps.
 fn grid(sizes: &[usize], seed: u64) -> Array {
     Array::fill(sizes, -1.7..1.7, 40 + seed)
 }
 
 /// Every interpolation with every padding.
-fn ways(dims: usize) -> Vec<How> {
-    // Of volumes, whose cubic samples have many neighbours, every other way with those.
+fn combinations(dims: usize) -> Vec<How> {
+    // Of volumes, whose cubic samples have many neighbours, every other combination with those.
     let step = if dims == 2 { 1 } else { 2 };
     (0..3)
         .flat_map(move |kind| {
@@ -153,21 +153,21 @@ fn shapes(dims: usize) -> &'static [Shapes] {
     if dims == 2 { PLANES } else { VOLUMES }
 }
 
-/// All shapes of so many dimensions in these ways, as `call` makes a sample of them.
+/// Samples of all shapes of so many dimensions with these combinations of interpolation and padding, made by `call`.
 fn samples_of(
     row: Row,
     dims: usize,
-    ways: impl Iterator<Item = How>,
+    combinations: impl Iterator<Item = How>,
     call: impl Fn(Shapes, How, u64) -> Vec<Arg>,
 ) -> Row {
-    ways.zip(0..).fold(row, |row, (how, seed)| {
+    combinations.zip(0..).fold(row, |row, (how, seed)| {
         shapes(dims).iter().fold(row, |row, shapes| row.sample(call(*shapes, how, seed)))
     })
 }
 
-/// Every so many-th way, and all shapes, of these numbers of dimensions.
+/// Every `step`-th combination, and all shapes, of these numbers of dimensions.
 fn samples(row: Row, dims: &[usize], step: usize, call: impl Fn(Shapes, How, u64) -> Vec<Arg>) -> Row {
-    dims.iter().fold(row, |row, dims| samples_of(row, *dims, ways(*dims).into_iter().step_by(step), &call))
+    dims.iter().fold(row, |row, dims| samples_of(row, *dims, combinations(*dims).into_iter().step_by(step), &call))
 }
 
 fn output(x: &[usize], grid: &[usize]) -> Vec<usize> {
@@ -222,18 +222,18 @@ fn orders(dims: usize) -> Vec<Vec<i64>> {
     all.collect()
 }
 
-/// Makes a sample of shapes, a way, a seed and orders.
+/// Makes a sample of shapes, a combination of options, a seed and orders.
 type Derived<'a> = &'a dyn Fn(Shapes, How, u64, &[i64]) -> Vec<Arg>;
 
 fn derived() -> Vec<Row> {
     let start = |name| row(name).types(WIDE_FLOATS).ulps(4.0).terms(64.0);
-    // Each order in some of the ways, all of them together in all.
+    // Each order with some of the combinations; together the orders cover all combinations.
     let each_order = |name, call: Derived<'_>| {
         [2, 3].into_iter().fold(start(name), |row, dims| {
             let all = orders(dims);
             all.iter().enumerate().fold(row, |row, (n, orders)| {
-                let ways = ways(dims).into_iter().skip(n).step_by(all.len());
-                samples_of(row, dims, ways, |shapes, how, seed| call(shapes, how, seed, orders))
+                let combinations = combinations(dims).into_iter().skip(n).step_by(all.len());
+                samples_of(row, dims, combinations, |shapes, how, seed| call(shapes, how, seed, orders))
             })
         })
     };
@@ -278,7 +278,7 @@ fn backwards() -> Vec<Row> {
     vec![plain("grid_sampler_2d_backward", 2), plain("grid_sampler_3d_backward", 3)]
 }
 
-/// The coordinate of place `i` of `n`.
+/// The coordinate of point `i` of `n`.
 fn coordinate(i: usize, n: usize, align: bool) -> f64 {
     match (n, align) {
         (1, _) => 0.0,

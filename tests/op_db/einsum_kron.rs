@@ -29,13 +29,13 @@ fn einstein(inputs: &str, output: &str, all: &[Array]) -> Array {
     for i in indices(&sizes) {
         let factor = |(part, array): (&&[u8], &Array)| {
             let at = |(d, l): (usize, &u8)| {
-                let place = letters.iter().position(|x| x == l).unwrap();
-                if array.sizes[d] == 1 { 0 } else { i[place] }
+                let dim = letters.iter().position(|x| x == l).unwrap();
+                if array.sizes[d] == 1 { 0 } else { i[dim] }
             };
             array.at(&part.iter().enumerate().map(at).collect::<Vec<_>>())
         };
         let product: f64 = parts.iter().zip(all).map(factor).product();
-        let at = super::index::place(&made.sizes, &i[..output.len()]);
+        let at = super::index::row_major_offset(&made.sizes, &i[..output.len()]);
         made.data[at] += product;
     }
     made

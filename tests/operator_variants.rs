@@ -5,7 +5,7 @@ use flambeau_ops::ops::OPERATORS;
 
 use crate::call::is_in_place;
 
-/// How a new tensor is wanted: the sibling that writes into a given one does not ask.
+/// The options of a new tensor, which the `out=` variant does not have.
 const OPTIONS: &str =
     "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
@@ -14,7 +14,7 @@ const OUT: &str = ", Tensor(a!) ";
 /// The same of a list.
 pub const OUT_LIST: &str = ", Tensor(a!)[] ";
 
-/// The arguments of a schema up to `out=`, without annotations: what siblings have in common.
+/// The arguments of a schema up to `out=`, without annotations: what operator_variants have in common.
 fn arguments(schema: &str) -> String {
     let open = schema.find('(').unwrap_or(0);
     let close = schema.rfind(") ->").unwrap_or(schema.len());
@@ -25,8 +25,8 @@ fn arguments(schema: &str) -> String {
     list.trim_end_matches(", ").trim_end_matches(", *").to_string()
 }
 
-/// The place of the first of [`OPTIONS`] among the arguments.
-pub fn place_of_options(schema: &str) -> Option<usize> {
+/// The index of the first of [`OPTIONS`] among the arguments.
+pub fn index_of_options(schema: &str) -> Option<usize> {
     // Integers are the default of some.
     let at = schema.replace("dtype=long", "dtype=None").find(OPTIONS)?;
     let before = schema[..at].split_once('(').map_or("", |(_, list)| list);
@@ -35,8 +35,8 @@ pub fn place_of_options(schema: &str) -> Option<usize> {
 
 /// The values without those of [`OPTIONS`].
 pub fn without_options(schema: &str, args: &[Value]) -> Vec<Value> {
-    place_of_options(schema)
-        .map_or_else(|| args.to_vec(), |place| [&args[..place], &args[place + 4..]].concat())
+    index_of_options(schema)
+        .map_or_else(|| args.to_vec(), |index| [&args[..index], &args[index + 4..]].concat())
 }
 
 /// The operator's name without its overload.
@@ -45,7 +45,7 @@ pub fn base(name: &str) -> &str {
 }
 
 /// The operators of a name that take the same arguments.
-fn siblings(op: &dyn OperatorInfo, name: &str) -> impl Iterator<Item = &'static dyn OperatorInfo> {
+fn operator_variants(op: &dyn OperatorInfo, name: &str) -> impl Iterator<Item = &'static dyn OperatorInfo> {
     let (name, arguments_of_op) = (name.to_string(), arguments(op.schema()));
     OPERATORS
         .iter()
@@ -55,12 +55,12 @@ fn siblings(op: &dyn OperatorInfo, name: &str) -> impl Iterator<Item = &'static 
 
 /// The form that writes into its first argument.
 pub fn in_place_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
-    siblings(op, &format!("{}_", base(op.name()))).find(|o| is_in_place(*o))
+    operator_variants(op, &format!("{}_", base(op.name()))).find(|o| is_in_place(*o))
 }
 
 /// The form that writes into given results.
 pub fn out_of(op: &dyn OperatorInfo) -> Option<&'static dyn OperatorInfo> {
     let name = op.name();
     let writes = |schema: &str| schema.contains(OUT) || schema.contains(OUT_LIST);
-    siblings(op, base(name)).find(|o| o.name() != name && writes(o.schema()))
+    operator_variants(op, base(name)).find(|o| o.name() != name && writes(o.schema()))
 }

@@ -63,13 +63,13 @@ fn calls(row: Row, shapes: &[&[usize]], rest: &[Arg]) -> Row {
     let mut made = row.types(FLOATS);
     for (sizes, seed) in shapes.iter().zip(0..) {
         let d = usize::from(sizes.len() > 1);
-        let mut places = sizes.to_vec();
-        let classes = places.remove(d);
+        let mut target_sizes = sizes.to_vec();
+        let classes = target_sizes.remove(d);
         for reduction in 0..3i64 {
             let weight = if (seed as i64 + reduction) % 2 == 0 { weights(classes) } else { none() };
             let call = vec![
                 Array::fill(sizes, -3.0..-0.1, seed).into(),
-                class(targets(&places, classes)),
+                class(targets(&target_sizes, classes)),
                 weight,
                 reduction.into(),
                 (IGNORED as i64).into(),
@@ -137,8 +137,8 @@ fn backward(shapes: &[&[usize]]) -> Row {
         let share = if a[4].number() == 1.0 { a[6].array().data[0] } else { 1.0 };
         let mut made = x.map(|_| 0.0);
         for (n, i) in indices(&target.sizes).enumerate().filter(|(n, _)| target.data[*n] != IGNORED) {
-            let place = n * x.sizes[x.sizes.len() - 1] + target.data[n] as usize;
-            made.data[place] = -grad.at(&i) * weight_of(&a[3], target.data[n]) / share;
+            let at = n * x.sizes[x.sizes.len() - 1] + target.data[n] as usize;
+            made.data[at] = -grad.at(&i) * weight_of(&a[3], target.data[n]) / share;
         }
         vec![made]
     })
@@ -151,14 +151,14 @@ fn fused() -> Vec<Row> {
     let forward = |a: &[Arg]| {
         let x = a[0].array();
         let (each, total) = likelihoods(&log_softmax(x), a[1].array(), &a[2]);
-        let greatest = x.reduce(&[1], false, |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        let max_scores = x.reduce(&[1], false, |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max));
         let shifted = x.zip(
             &x.reduce(&[1], true, |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
             |x, g| x - g,
         );
         let log_sum = shifted.reduce(&[1], false, |line| sum(line.iter().map(|x| x.exp())).ln());
         let total_weight = if a[3].number() == 0.0 { 0.0 } else { total };
-        vec![reduced(each, total, &a[3]), Array::scalar(total_weight), greatest, log_sum]
+        vec![reduced(each, total, &a[3]), Array::scalar(total_weight), max_scores, log_sum]
     };
     let follows = "the statistics follow from `self`, which the derivative counts in; that of `_cross_entropy` is looked at";
     let mut back = calls(row("_cross_entropy_backward").ulps(8.0).terms(16.0), shapes, &[])

@@ -1,4 +1,4 @@
-//! The greatest and the least: values, places, or both.
+//! Maxima and minima: values, indices, or both.
 
 use super::reduce::{LINES, Make, NAN, SEVERAL, WHOLE, along, distinct, folded, over};
 use crate::array::Array;
@@ -17,14 +17,14 @@ fn beats(a: f64, b: f64, largest: bool) -> bool {
     }
 }
 
-/// The place of the first of the extremes.
-fn place(x: &[f64], largest: bool) -> f64 {
+/// The index of the first of the extremes.
+fn arg(x: &[f64], largest: bool) -> f64 {
     let better = |best: usize, i: usize| if beats(x[i], x[best], largest) { i } else { best };
     (0..x.len()).reduce(better).unwrap_or(0) as f64
 }
 
 fn value(x: &[f64], largest: bool) -> f64 {
-    x[place(x, largest) as usize]
+    x[arg(x, largest) as usize]
 }
 
 fn ties(sizes: &[usize], seed: u64) -> Array {
@@ -86,7 +86,7 @@ fn both(name: &'static str, largest: bool) -> Vec<Row> {
             .reference(move |a| {
                 let fold =
                     |f: fn(&[f64], bool) -> f64| folded(a[0].array(), &a[1], a[2].flag(), |x| f(x, largest));
-                vec![fold(value), fold(place)]
+                vec![fold(value), fold(arg)]
             })
             .refuses(
                 vec![Array::fill(&[2], 0.0..1.0, 0).into(), 1i64.into(), false.into()],
@@ -97,13 +97,13 @@ fn both(name: &'static str, largest: bool) -> Vec<Row> {
     })
 }
 
-fn places(name: &'static str, largest: bool) -> Vec<Row> {
+fn arg_rows(name: &'static str, largest: bool) -> Vec<Row> {
     three(ORDERED, |make| {
         let start = row(name).gives(|_| I64).not_differentiable();
         along(start, make, &[], &[])
             .sample(vec![make(&[3, 4], 5).into(), none(), false.into()])
             .sample(vec![make(&[3, 4], 6).into(), none(), true.into()])
-            .reference(move |a| vec![folded(a[0].array(), &a[1], a[2].flag(), |x| place(x, largest))])
+            .reference(move |a| vec![folded(a[0].array(), &a[1], a[2].flag(), |x| arg(x, largest))])
             .refuses(empty(&[none(), false.into()]), ErrorKind::InvalidArgument, "Specify the reduction dim")
     })
 }
@@ -133,8 +133,8 @@ pub(super) fn rows() -> Vec<Row> {
         lists("amin", false),
         both("max.dim", true),
         both("min.dim", false),
-        places("argmax", true),
-        places("argmin", false),
+        arg_rows("argmax", true),
+        arg_rows("argmin", false),
         pairs(),
     ]
     .into_iter()

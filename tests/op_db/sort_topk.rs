@@ -1,13 +1,13 @@
-//! Order: sorting, the largest, places in sorted lists, what is there once.
+//! Sorting, top-k, positions in sorted sequences, distinct elements.
 
-use super::index::{moves, named, place, small, t};
+use super::index::{moves, named, row_major_offset, small, t};
 use super::view::{build, int, wrap};
 use crate::array::{Array, indices};
 use crate::row::{ALL, Arg, Check, FLOATS, NUMBERS, Row, none, number, row};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::I64;
 
-/// For each line along `dim` the indices of its elements in order, NaN greatest, equal ones as they stand.
+/// For each row along `dim` the indices of its elements in order, NaN largest, equal ones in their original order.
 fn ordered(x: &Array, dim: usize, descending: bool) -> Array {
     if x.sizes.is_empty() {
         return Array::scalar(0.0);
@@ -28,7 +28,7 @@ fn ordered(x: &Array, dim: usize, descending: bool) -> Array {
         for (n, index) in line.iter().enumerate() {
             let mut at = i.clone();
             at[dim] = n;
-            made.data[place(&x.sizes, &at)] = *index as f64;
+            made.data[row_major_offset(&x.sizes, &at)] = *index as f64;
         }
     }
     made
@@ -38,7 +38,7 @@ fn picked(x: &Array, order: &Array, dim: usize) -> Array {
     build(&order.sizes, |i| x.at(&named(order, i, dim)))
 }
 
-fn values_and_places(a: &[Arg], dim: &Arg, descending: bool) -> Vec<Array> {
+fn values_and_indices(a: &[Arg], dim: &Arg, descending: bool) -> Vec<Array> {
     let x = a[0].array();
     let d = wrap(dim, x.sizes.len().max(1));
     let order = ordered(x, d, descending);
@@ -81,17 +81,17 @@ fn orders() -> Vec<Row> {
         (t(&[0, 3]), 1, false),
     ];
     let both = |name, start: &[Arg], cases: &[_], at: usize| {
-        calls(row(name), start, cases).reference(move |a| values_and_places(a, &a[at], a[at + 1].flag()))
+        calls(row(name), start, cases).reference(move |a| values_and_indices(a, &a[at], a[at + 1].flag()))
     };
-    let places = |name, start: &[Arg], at: usize| {
+    let arg_rows = |name, start: &[Arg], at: usize| {
         calls(row(name), start, &[equal.clone(), unequal.clone()].concat())
             .gives(|_| I64)
             .not_differentiable()
-            .reference(move |a| vec![values_and_places(a, &a[at], a[at + 1].flag()).remove(1)])
+            .reference(move |a| vec![values_and_indices(a, &a[at], a[at + 1].flag()).remove(1)])
     };
     let stable = [true.into()];
     let lines =
-        |x: Arg| moves("msort", vec![vec![x]], |a| values_and_places(a, &0i64.into(), false).remove(0));
+        |x: Arg| moves("msort", vec![vec![x]], |a| values_and_indices(a, &0i64.into(), false).remove(0));
     vec![
         tied(both("sort", &[], &equal, 1)),
         both("sort", &[], &unequal, 1).refuses(
@@ -102,8 +102,8 @@ fn orders() -> Vec<Row> {
         tied(both("sort.stable", &stable, &equal, 2)),
         both("sort.stable", &stable, &unequal, 2),
         tied(both("sort", &[], &[(with_nan(), 0, false), (with_nan(), 0, true)], 1)).types(FLOATS),
-        places("argsort", &[], 1),
-        places("argsort.stable", &stable, 2),
+        arg_rows("argsort", &[], 1),
+        arg_rows("argsort.stable", &stable, 2),
         tied(lines(ties())),
         lines(distinct(&[5, 7])),
         tied(topk(&[
@@ -138,7 +138,7 @@ fn topk(cases: &[(Arg, i64, i64, bool)]) -> Row {
 fn searches() -> Vec<Row> {
     let sorted = || Arg::Tensor(Array::new(&[4], vec![1.0, 3.0, 3.0, 5.0]));
     let values = || Arg::Tensor(Array::new(&[2, 3], vec![0.0, 1.0, 3.0, 4.0, 5.0, 9.0]));
-    let places = |values: &Array, right: bool| {
+    let insertion_points = |values: &Array, right: bool| {
         values.map(|v| {
             [1.0, 3.0, 3.0, 5.0].iter().filter(|b| if right { **b <= v } else { **b < v }).count() as f64
         })
@@ -151,13 +151,13 @@ fn searches() -> Vec<Row> {
         int(row("searchsorted.Tensor"))
             .sample([vec![sorted(), values()], rest(false), vec![none(), none()]].concat())
             .sample([vec![sorted(), values()], rest(true), vec![none(), none()]].concat())
-            .reference(move |a| vec![places(a[1].array(), a[3].flag())]),
+            .reference(move |a| vec![insertion_points(a[1].array(), a[3].flag())]),
         int(row("searchsorted.Scalar"))
             .sample([vec![sorted(), number(3)], rest(true), vec![none(), none()]].concat())
             .reference(|_| vec![Array::scalar(3.0)]),
         int(row("bucketize.Tensor"))
             .sample([vec![values(), sorted()], rest(false)].concat())
-            .reference(move |a| vec![places(a[0].array(), a[3].flag())]),
+            .reference(move |a| vec![insertion_points(a[0].array(), a[3].flag())]),
         row("_unique2")
             .types(NUMBERS)
             .ulps(0.0)

@@ -10,11 +10,11 @@ use flambeau_core::ScalarType::{F32, I64};
 const REPEATED: &str = "results whose number depends on the values have no Meta kernel";
 
 /// A whole number as a tensor without dimensions.
-fn at(place: i64) -> Arg {
-    Arg::Typed(Array::scalar(place as f64), I64)
+fn at(index: i64) -> Arg {
+    Arg::Typed(Array::scalar(index as f64), I64)
 }
 
-fn places(list: &[f64]) -> Arg {
+fn positions(list: &[f64]) -> Arg {
     Arg::Typed(Array::new(&[list.len()], list.to_vec()), I64)
 }
 
@@ -39,7 +39,7 @@ fn cuts() -> Vec<Row> {
             .types(NUMBERS)
             .ulps(0.0)
             .skip(Check::Variants, REPEATED)
-            .sample(vec![x(), places(&[1.0, 4.0]), 1i64.into()])
+            .sample(vec![x(), positions(&[1.0, 4.0]), 1i64.into()])
             .reference(|a| {
                 [(0, 1), (1, 4), (4, 7)].iter().map(|(from, to)| columns(a[0].array(), *from, *to)).collect()
             })
@@ -87,7 +87,7 @@ fn pairs() -> Vec<Row> {
     ]
 }
 
-/// The convolution of `x` with `w`, one group, with as much padding as keeps the size, the odd place behind.
+/// The convolution of `x` with `w`, one group, with as much padding as keeps the size; an odd element is added behind.
 fn same(x: &Array, w: &Array, dilation: i64) -> Array {
     let spatial = x.sizes.len() - 2;
     let mut sizes = x.sizes.clone();
@@ -98,11 +98,11 @@ fn same(x: &Array, w: &Array, dilation: i64) -> Array {
                 let mut from = vec![o[0], k[0]];
                 for d in 0..spatial {
                     let before = dilation * (w.sizes[d + 2] as i64 - 1) / 2;
-                    let place = o[d + 2] as i64 + dilation * k[d + 1] as i64 - before;
-                    if place < 0 || place >= x.sizes[d + 2] as i64 {
+                    let at = o[d + 2] as i64 + dilation * k[d + 1] as i64 - before;
+                    if at < 0 || at >= x.sizes[d + 2] as i64 {
                         return 0.0;
                     }
-                    from.push(place as usize);
+                    from.push(at as usize);
                 }
                 x.at(&from) * w.at(&[vec![o[1]], k].concat())
             })

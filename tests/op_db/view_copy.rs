@@ -1,4 +1,4 @@
-//! Views copied at once, more ways to cut, and factories of places, powers and permuted memory.
+//! The `_copy` forms of views, splitting and unstacking, and factories of indices, powers and permuted memory.
 
 use super::factory::UNSET;
 use super::index::{moves, t};

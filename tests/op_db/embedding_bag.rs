@@ -1,4 +1,4 @@
-//! Rows of a table bag by bag, and what the table and the factors receive.
+//! `embedding_bag`: rows of a table, reduced bag by bag, and the gradients of the table and the factors.
 
 use super::linalg::whole;
 use super::view::build;
@@ -44,63 +44,63 @@ impl Bags {
         self.offsets[bag]..self.offsets.get(bag + 1).copied().unwrap_or(self.indices.len())
     }
 
-    /// The places among the indices that count in a bag.
-    fn places(&self, bag: usize) -> Vec<usize> {
-        self.range(bag).filter(|place| self.indices[*place] as i64 != self.padding).collect()
+    /// The positions among the indices that belong to a bag, without padding.
+    fn positions(&self, bag: usize) -> Vec<usize> {
+        self.range(bag).filter(|position| self.indices[*position] as i64 != self.padding).collect()
     }
 
     fn offset2bag(&self) -> Array {
-        let bag = |place: usize| (0..self.offsets.len()).find(|bag| self.range(*bag).contains(&place));
+        let bag = |position: usize| (0..self.offsets.len()).find(|bag| self.range(*bag).contains(&position));
         build(&[self.indices.len()], |i| bag(i[0]).unwrap_or(0) as f64)
     }
 
     fn sizes(&self) -> Array {
-        build(&[self.offsets.len()], |i| self.places(i[0]).len() as f64)
+        build(&[self.offsets.len()], |i| self.positions(i[0]).len() as f64)
     }
 
-    /// The row of the greatest element of each bag and column.
-    fn greatest(&self, table: &Array) -> Array {
+    /// The row of the maximum of each bag and column.
+    fn argmax(&self, table: &Array) -> Array {
         build(&[self.offsets.len(), self.columns], |i| {
             let value = |row: usize| table.at(&[row, i[1]]);
-            let rows = self.places(i[0]).into_iter().map(|place| self.indices[place]);
+            let rows = self.positions(i[0]).into_iter().map(|position| self.indices[position]);
             rows.reduce(|best, row| if value(row) > value(best) { row } else { best }).unwrap_or(0) as f64
         })
     }
 
     /// What the operator gives in each mode.
     fn bagged(&self, table: &Array, scale: Option<&Array>, mode: usize) -> Vec<Array> {
-        let greatest = self.greatest(table);
+        let argmax = self.argmax(table);
         let element = |i: &[usize]| {
-            let places = self.places(i[0]);
-            let factor = |place: usize| scale.map_or(1.0, |scale| scale.data[place]);
-            let sum: f64 = places.iter().map(|p| table.at(&[self.indices[*p], i[1]]) * factor(*p)).sum();
+            let positions = self.positions(i[0]);
+            let factor = |position: usize| scale.map_or(1.0, |scale| scale.data[position]);
+            let sum: f64 = positions.iter().map(|p| table.at(&[self.indices[*p], i[1]]) * factor(*p)).sum();
             match mode {
-                _ if places.is_empty() => 0.0,
+                _ if positions.is_empty() => 0.0,
                 0 => sum,
-                1 => sum / places.len() as f64,
-                _ => table.at(&[greatest.at(i) as usize, i[1]]),
+                1 => sum / positions.len() as f64,
+                _ => table.at(&[argmax.at(i) as usize, i[1]]),
             }
         };
         let out = build(&[self.offsets.len(), self.columns], element);
-        let last = if mode == 2 { greatest } else { self.sizes() };
+        let last = if mode == 2 { argmax } else { self.sizes() };
         vec![out, self.offset2bag(), self.sizes(), last]
     }
 
     /// What the table receives.
     fn backward(&self, grad: &Array, table: &Array, scale: Option<&Array>, mode: usize) -> Array {
         let mut made = Array::new(&[self.rows, self.columns], vec![0.0; self.rows * self.columns]);
-        let greatest = self.greatest(table);
+        let argmax = self.argmax(table);
         for bag in 0..self.offsets.len() {
-            let places = self.places(bag);
+            let positions = self.positions(bag);
             for column in 0..self.columns {
                 let g = grad.at(&[bag, column]);
-                if mode == 2 && !places.is_empty() {
-                    made.data[greatest.at(&[bag, column]) as usize * self.columns + column] += g;
+                if mode == 2 && !positions.is_empty() {
+                    made.data[argmax.at(&[bag, column]) as usize * self.columns + column] += g;
                 }
-                for place in places.iter().filter(|_| mode != 2) {
-                    let count = if mode == 1 { places.len() as f64 } else { 1.0 };
-                    let factor = scale.map_or(1.0, |scale| scale.data[*place]) / count;
-                    made.data[self.indices[*place] * self.columns + column] += g * factor;
+                for position in positions.iter().filter(|_| mode != 2) {
+                    let count = if mode == 1 { positions.len() as f64 } else { 1.0 };
+                    let factor = scale.map_or(1.0, |scale| scale.data[*position]) / count;
+                    made.data[self.indices[*position] * self.columns + column] += g * factor;
                 }
             }
         }
@@ -115,13 +115,13 @@ impl Bags {
     }
 }
 
-/// Different in every row of a column, so that no two are the greatest.
+/// Different in every row of a column, so that the maximum is unique.
 fn table(bags: &Bags) -> Array {
     build(&[bags.rows, bags.columns], |i| ((i[0] * 5 + i[1] * 3) % 53) as f64 - 20.0)
 }
 
-/// Mode, and factors where they may be.
-fn ways(bags: &Bags) -> Vec<(i64, Arg)> {
+/// All modes, `sum` with and without factors.
+fn modes(bags: &Bags) -> Vec<(i64, Arg)> {
     let count = bags.indices.len();
     vec![(0, none()), (0, whole(&[count], 3).into()), (1, none()), (2, none())]
 }
@@ -135,7 +135,7 @@ fn forwards() -> Vec<Row> {
     let samples = |row: Row, padded: bool| {
         cases().iter().fold(row, |row, bags| {
             let rest = if padded { vec![bags.padding.into()] } else { vec![] };
-            ways(bags).into_iter().fold(row, |row, way| row.sample([call(bags, way), rest.clone()].concat()))
+            modes(bags).into_iter().fold(row, |row, mode| row.sample([call(bags, mode), rest.clone()].concat()))
         })
     };
     let results = |a: &[Arg], padding: i64| {
@@ -193,7 +193,7 @@ fn backwards() -> Vec<Row> {
     let sample = |bags: &Bags, (mode, scale): (i64, Arg), name: &str| {
         let grad = whole(&[bags.offsets.len(), bags.columns], 8).into();
         let typed = |array| Arg::Typed(array, I64);
-        let last = if mode == 2 { bags.greatest(&table(bags)) } else { bags.sizes() };
+        let last = if mode == 2 { bags.argmax(&table(bags)) } else { bags.sizes() };
         let offsets = if name.contains("dense") { vec![] } else { vec![Bags::longs(&bags.offsets)] };
         let sparse = if name.contains("dense") { vec![] } else { vec![false.into()] };
         let found = vec![typed(bags.offset2bag()), typed(bags.sizes()), typed(last)];
@@ -204,7 +204,7 @@ fn backwards() -> Vec<Row> {
     let rows_of = |name: &'static str| {
         let start = row(name).types(WIDE_FLOATS).terms(256.0);
         let filled = cases().iter().fold(start, |row, bags| {
-            ways(bags).into_iter().fold(row, |row, way| row.sample(sample(bags, way, name)))
+            modes(bags).into_iter().fold(row, |row, mode| row.sample(sample(bags, mode, name)))
         });
         let (of_mode, of_scale) = if name.contains("dense") { (7, 8) } else { (8, 10) };
         filled.reference(move |a| {

@@ -76,12 +76,12 @@ fn each(
 ) {
     let filters = w[0] / window.groups;
     for (o, k) in indices(y).flat_map(|o| indices(&w[1..]).map(move |k| (o.clone(), k))) {
-        let place =
+        let coordinate =
             |d: usize| (o[d + 2] * window.stride + k[d + 1] * window.dilation).checked_sub(window.padding);
-        let Some(places) = (0..x.len() - 2).map(place).collect::<Option<Vec<usize>>>() else { continue };
-        if places.iter().zip(&x[2..]).all(|(place, size)| place < size) {
+        let Some(position) = (0..x.len() - 2).map(coordinate).collect::<Option<Vec<usize>>>() else { continue };
+        if position.iter().zip(&x[2..]).all(|(coordinate, size)| coordinate < size) {
             let channel = o[1] / filters * w[1] + k[0];
-            f(&o, &[&[o[0], channel], &places[..]].concat(), &[&[o[1]], &k[..]].concat());
+            f(&o, &[&[o[0], channel], &position[..]].concat(), &[&[o[1]], &k[..]].concat());
         }
     }
 }

@@ -7,11 +7,11 @@ use flambeau_ops::Tensor;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A way to disagree, and the particulars.
+/// The kind of a disagreement, and the particulars.
 pub type Disagreement = (&'static str, String);
 
 /// Calls `op` as the case says, and names the first thing that is not as expected.
-pub fn judge(op: &dyn OperatorInfo, case: &Case) -> Option<Disagreement> {
+pub fn check_case(op: &dyn OperatorInfo, case: &Case) -> Option<Disagreement> {
     let outcome = catch_unwind(AssertUnwindSafe(|| match &case.expected {
         Expected::Gradients { seeds, gradients } => differentiate(op, case, seeds, gradients),
         _ => compare(op, case, op.call_boxed(&case.arguments)),
@@ -83,13 +83,13 @@ fn differentiate(
     };
     let seeds: Vec<Option<Tensor>> = seeds.iter().map(seed).collect::<std::result::Result<_, _>>()?;
     let got = flambeau_autograd::grad(&outputs, &leaves, &seeds, None, false, true)?;
-    for (at, (wanted, got)) in gradients.iter().zip(&got).enumerate() {
-        let words = match (wanted, got) {
+    for (at, (expected, got)) in gradients.iter().zip(&got).enumerate() {
+        let words = match (expected, got) {
             (Outcome::Tensor(given), Some(got)) => difference(&elements(given)?, &numbers(got)?, given.dtype),
             (Outcome::Tensor(given), None) => {
-                let wanted = elements(given)?;
-                let zeros = vec![Number::Real(0.0); wanted.len()];
-                difference(&wanted, &zeros, given.dtype).map(|words| format!("no gradient: {words}"))
+                let expected = elements(given)?;
+                let zeros = vec![Number::Real(0.0); expected.len()];
+                difference(&expected, &zeros, given.dtype).map(|words| format!("no gradient: {words}"))
             }
             _ => None,
         };
@@ -114,8 +114,8 @@ fn compare_written(
     }
     for (at, (bytes, tensor)) in storages.iter().zip(&case.storages).enumerate() {
         let Some(bytes) = bytes else { continue };
-        let wanted = flat_tensor(tensor.dtype(), bytes)?;
-        if let Some(words) = difference(&numbers(&wanted)?, &numbers(tensor)?, tensor.dtype()) {
+        let expected = flat_tensor(tensor.dtype(), bytes)?;
+        if let Some(words) = difference(&numbers(&expected)?, &numbers(tensor)?, tensor.dtype()) {
             let mutates = !written.is_empty();
             if case.has_values || !mutates {
                 return Ok(Some(("writes", format!("memory of argument {at}: {words}"))));
@@ -139,7 +139,7 @@ fn compare_outcomes(
             (Outcome::None, Value::None) => None,
             (Outcome::Tensor(given), Value::Tensor(tensor)) => compare_tensor(case, given, tensor)?,
             (Outcome::Tensors(given), Value::Tensors(list)) => compare_list(case, given, list)?,
-            (Outcome::Number(wanted), value) => compare_number(*wanted, value),
+            (Outcome::Number(expected), value) => compare_number(*expected, value),
             (_, value) => Some(("count", format!("got {value:?}"))),
         };
         if let Some((kind, words)) = found {
@@ -165,7 +165,7 @@ fn compare_list(
     Ok(None)
 }
 
-fn compare_number(wanted: f64, value: &Value) -> Option<Disagreement> {
+fn compare_number(expected: f64, value: &Value) -> Option<Disagreement> {
     let got = match value {
         Value::Scalar(s) => s.to_f64(),
         Value::Int(i) => *i as f64,
@@ -173,7 +173,7 @@ fn compare_number(wanted: f64, value: &Value) -> Option<Disagreement> {
         Value::Bool(b) => f64::from(u8::from(*b)),
         other => return Some(("count", format!("expected a number but got {other:?}"))),
     };
-    (!close(wanted, got, ScalarType::F32)).then(|| ("values", format!("expected {wanted:e} but got {got:e}")))
+    (!close(expected, got, ScalarType::F32)).then(|| ("values", format!("expected {expected:e} but got {got:e}")))
 }
 
 fn compare_tensor(
@@ -195,18 +195,18 @@ fn compare_tensor(
         return Ok(Some(("aliases", message)));
     }
     if case.has_values {
-        let wanted = elements(given)?;
-        if let Some(words) = difference(&wanted, &numbers(tensor)?, given.dtype) {
+        let expected = elements(given)?;
+        if let Some(words) = difference(&expected, &numbers(tensor)?, given.dtype) {
             return Ok(Some(("values", words)));
         }
     }
     let matters = |d: &usize| given.sizes[*d] > 1 && tensor.numel() > 0;
     let differs = |d: usize| given.strides[d] != tensor.strides()[d];
     if (0..given.sizes.len()).filter(matters).any(differs) {
-        let (wanted, got) = (&given.strides, tensor.strides());
+        let (expected, got) = (&given.strides, tensor.strides());
         return Ok(Some((
             "strides",
-            format!("sizes {:?}: expected {wanted:?} but got {got:?}", given.sizes),
+            format!("sizes {:?}: expected {expected:?} but got {got:?}", given.sizes),
         )));
     }
     if given.alias.is_some() && tensor.numel() > 0 && given.offset != tensor.storage_offset() {
@@ -247,10 +247,10 @@ fn elements(given: &Given) -> std::result::Result<Vec<Number>, Fault> {
     Ok(numbers(&flat_tensor(given.dtype, &given.bytes)?)?)
 }
 
-/// The first place where elements differ, in words, and in how many they do.
-fn difference(wanted: &[Number], got: &[Number], dtype: ScalarType) -> Option<String> {
-    let wrong: Vec<usize> = (0..wanted.len().min(got.len()))
-        .filter(|&i| match (wanted[i], got[i]) {
+/// Describes the first element that differs, and counts those that do.
+fn difference(expected: &[Number], got: &[Number], dtype: ScalarType) -> Option<String> {
+    let wrong: Vec<usize> = (0..expected.len().min(got.len()))
+        .filter(|&i| match (expected[i], got[i]) {
             (Number::Whole(a), Number::Whole(b)) => a != b,
             (Number::Real(a), Number::Real(b)) => !close(a, b, dtype),
             _ => true,
@@ -261,20 +261,20 @@ fn difference(wanted: &[Number], got: &[Number], dtype: ScalarType) -> Option<St
         Number::Real(f) => format!("{f:e}"),
     };
     let first = *wrong.first()?;
-    let (a, b) = (words(wanted[first]), words(got[first]));
-    Some(format!("element {first}: expected {a} but got {b} ({} of {} differ)", wrong.len(), wanted.len()))
+    let (a, b) = (words(expected[first]), words(got[first]));
+    Some(format!("element {first}: expected {a} but got {b} ({} of {} differ)", wrong.len(), expected.len()))
 }
 
 /// Closeness by the tolerances of `torch.testing.assert_close`.
-fn close(wanted: f64, got: f64, dtype: ScalarType) -> bool {
+fn close(expected: f64, got: f64, dtype: ScalarType) -> bool {
     let (relative, absolute) = match dtype {
         ScalarType::F16 => (1e-3, 1e-5),
         ScalarType::BF16 => (1.6e-2, 1e-5),
         ScalarType::F32 => (1.3e-6, 1e-5),
         _ => (1e-7, 1e-7),
     };
-    if wanted.is_nan() || got.is_nan() || wanted.is_infinite() || got.is_infinite() {
-        return (wanted.is_nan() && got.is_nan()) || wanted == got;
+    if expected.is_nan() || got.is_nan() || expected.is_infinite() || got.is_infinite() {
+        return (expected.is_nan() && got.is_nan()) || expected == got;
     }
-    (wanted - got).abs() <= absolute + relative * wanted.abs()
+    (expected - got).abs() <= absolute + relative * expected.abs()
 }

@@ -117,7 +117,7 @@ fn arrangements() -> Vec<Row> {
         build(&whole, |i| x.at(&i.iter().zip(sizes).map(|(i, s)| i % s).collect::<Vec<_>>()))
     };
     let counts = || Arg::Typed(Array::new(&[3], vec![2.0, 0.0, 1.0]), I64);
-    let turned = |a: &[Arg], k: i64| {
+    let rotated = |a: &[Arg], k: i64| {
         let x = a[0].array();
         let (m, n) = (x.sizes[0], x.sizes[1]);
         match k {
@@ -157,7 +157,7 @@ fn arrangements() -> Vec<Row> {
             Array::new(&x.sizes, (0..12).map(|i| x.data[(i + 7) % 12]).collect())
         }),
         moves("rot90", (-1..4i64).map(|k| vec![t(&[2, 3]), k.into(), ints(&[0, 1])]).collect(), move |a| {
-            turned(a, int(&a[1]).rem_euclid(4))
+            rotated(a, int(&a[1]).rem_euclid(4))
         }),
         moves("constant_pad_nd", vec![vec![t(&[3, 4]), ints(&[1, 2, -1, 1]), number(3)]], |a| {
             let inside = |i: &[usize]| (0..2).contains(&i[0]) && (1..5).contains(&i[1]);
@@ -219,7 +219,7 @@ fn conversions() -> Vec<Row> {
         to("_to_copy", vec![dtype(), none(), none(), none(), false.into(), none()]),
         to("to.dtype", [vec![dtype()], off().to_vec(), vec![none()]].concat()),
         to("to.device", [vec![device(), dtype()], off().to_vec(), vec![none()]].concat())
-            .skip(Check::Variants, "it asks for values on the host, which Meta has not"),
+            .skip(Check::Variants, "it reads values on the host, which Meta has not"),
         to("to.other", [vec![Arg::Typed(some(&[1]), F32)], off().to_vec(), vec![none()]].concat()),
         to("type_as", vec![Arg::Typed(some(&[1]), F32)]),
     ]

@@ -8,7 +8,7 @@ use flambeau_ops::dispatch::Value;
 
 const EPS: f64 = 0.1;
 
-/// What is normalised together, and which element of weight and bias belongs to a place.
+/// Which elements are normalised together, and which element of weight and bias belongs to an element.
 #[derive(Clone, Copy)]
 enum Plan {
     /// So many of the last dimensions.
@@ -38,14 +38,14 @@ impl Plan {
     }
 
     /// Group and parameter of each element, in order.
-    fn places(self, sizes: &[usize]) -> Vec<(usize, usize)> {
+    fn groups_and_parameters(self, sizes: &[usize]) -> Vec<(usize, usize)> {
         let inner = self.inner(sizes);
-        let place = |(n, i): (usize, Vec<usize>)| match self {
+        let membership = |(n, i): (usize, Vec<usize>)| match self {
             Plan::Last(_) => (n / inner, n % inner),
             Plan::Channels => (i[1], i[1]),
             Plan::Groups(groups) => (i[0] * groups + i[1] / (sizes[1] / groups), i[1]),
         };
-        indices(sizes).enumerate().map(place).collect()
+        indices(sizes).enumerate().map(membership).collect()
     }
 }
 
@@ -58,14 +58,14 @@ fn sums(values: &[f64], keys: impl Iterator<Item = usize>, count: usize) -> Vec<
 
 /// Means (zeros where they are not taken off) and inverse deviations of the groups.
 fn statistics(x: &Array, plan: Plan, centred: bool, eps: f64) -> [Vec<f64>; 2] {
-    let places = plan.places(&x.sizes);
+    let memberships = plan.groups_and_parameters(&x.sizes);
     let count = x.data.len() as f64 / plan.groups(&x.sizes) as f64;
     let of = |values: &[f64]| -> Vec<f64> {
-        let keys = places.iter().map(|p| p.0);
+        let keys = memberships.iter().map(|p| p.0);
         sums(values, keys, plan.groups(&x.sizes)).iter().map(|s| s / count).collect()
     };
     let mean = if centred { of(&x.data) } else { vec![0.0; plan.groups(&x.sizes)] };
-    let squares: Vec<f64> = x.data.iter().zip(&places).map(|(x, p)| (x - mean[p.0]).powi(2)).collect();
+    let squares: Vec<f64> = x.data.iter().zip(&memberships).map(|(x, p)| (x - mean[p.0]).powi(2)).collect();
     let rstd = of(&squares).iter().map(|v| 1.0 / (v + eps).sqrt()).collect();
     [mean, rstd]
 }
@@ -75,15 +75,15 @@ fn parameter(given: &Arg, plan: Plan, sizes: &[usize], default: f64) -> Vec<f64>
 }
 
 fn normal(x: &Array, plan: Plan, [mean, rstd]: &[Vec<f64>; 2]) -> Vec<f64> {
-    let places = plan.places(&x.sizes);
-    x.data.iter().zip(places).map(|(x, p)| (x - mean[p.0]) * rstd[p.0]).collect()
+    let memberships = plan.groups_and_parameters(&x.sizes);
+    x.data.iter().zip(memberships).map(|(x, p)| (x - mean[p.0]) * rstd[p.0]).collect()
 }
 
 fn applied(x: &Array, plan: Plan, statistics: &[Vec<f64>; 2], weight: &Arg, bias: &Arg) -> Array {
     let [w, b] = [(weight, 1.0), (bias, 0.0)].map(|(p, default)| parameter(p, plan, &x.sizes, default));
-    let places = plan.places(&x.sizes);
+    let memberships = plan.groups_and_parameters(&x.sizes);
     let value = |(x, p): (f64, &(usize, usize))| x * w[p.1] + b[p.1];
-    Array::new(&x.sizes, normal(x, plan, statistics).into_iter().zip(&places).map(value).collect())
+    Array::new(&x.sizes, normal(x, plan, statistics).into_iter().zip(&memberships).map(value).collect())
 }
 
 /// Derivatives with respect to input, weight and bias; `share` is 0 where the statistics are given and not the input's.
@@ -95,19 +95,19 @@ fn slopes(
     weight: &Arg,
     [centred, share]: [f64; 2],
 ) -> [Vec<f64>; 3] {
-    let (places, w) = (plan.places(&x.sizes), parameter(weight, plan, &x.sizes, 1.0));
+    let (memberships, w) = (plan.groups_and_parameters(&x.sizes), parameter(weight, plan, &x.sizes, 1.0));
     let (groups, count) = (plan.groups(&x.sizes), x.data.len() as f64 / plan.groups(&x.sizes) as f64);
     let normal = normal(x, plan, statistics);
-    let weighted: Vec<f64> = g.data.iter().zip(&places).map(|(g, p)| g * w[p.1]).collect();
+    let weighted: Vec<f64> = g.data.iter().zip(&memberships).map(|(g, p)| g * w[p.1]).collect();
     let product = |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a * b).collect() };
-    let by_group = |values: &[f64]| sums(values, places.iter().map(|p| p.0), groups);
+    let by_group = |values: &[f64]| sums(values, memberships.iter().map(|p| p.0), groups);
     let (level, tilt) = (by_group(&weighted), by_group(&product(&weighted, &normal)));
     let slope = |n: usize| {
-        let p = places[n].0;
+        let p = memberships[n].0;
         let off = centred * level[p] / count + normal[n] * tilt[p] / count;
         statistics[1][p] * (weighted[n] - share * off)
     };
-    let by_parameter = |values: &[f64]| sums(values, places.iter().map(|p| p.1), plan.parameters(&x.sizes));
+    let by_parameter = |values: &[f64]| sums(values, memberships.iter().map(|p| p.1), plan.parameters(&x.sizes));
     [(0..x.data.len()).map(slope).collect(), by_parameter(&product(&g.data, &normal)), by_parameter(&g.data)]
 }
 
@@ -420,10 +420,10 @@ fn in_training(mut row: Row) -> Row {
     row
 }
 
-/// The row without the arguments at `places` of every sample.
-fn without(places: &[usize], mut row: Row) -> Row {
+/// The row without the arguments at `removed` of every sample.
+fn without(removed: &[usize], mut row: Row) -> Row {
     for sample in &mut row.samples {
-        let kept = sample.iter().enumerate().filter(|(place, _)| !places.contains(place));
+        let kept = sample.iter().enumerate().filter(|(index, _)| !removed.contains(index));
         *sample = kept.map(|(_, arg)| arg.clone()).collect();
     }
     row

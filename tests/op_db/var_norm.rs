@@ -29,7 +29,7 @@ fn correction(unbiased: &Arg) -> f64 {
     f64::from(unbiased.flag())
 }
 
-/// The three ways to ask for a spread.
+/// The three overloads by which dimensions and correction are given.
 const FORMS: [Told; 3] = [
     |a| (none(), correction(&a[1]), false),
     |a| (a[1].clone(), correction(&a[2]), a[3].flag()),

@@ -38,7 +38,7 @@ fn shuffles() -> Vec<Row> {
     ]
 }
 
-/// Which pixel element `k` of a patch's place is, if it lies in the image: for kernel 2x2, dilation (1, 2), padding (1, 0),
+/// The pixel of element `k` of a patch, if it lies in the image: for kernel 2x2, dilation (1, 2), padding (1, 0),
 /// stride (2, 1).
 fn pixel(k: usize, block: [usize; 2]) -> [i64; 2] {
     let (y, x) = ((k / 2) as i64, (k % 2) as i64);
@@ -87,7 +87,7 @@ fn columns() -> Vec<Row> {
 }
 
 fn borders() -> Vec<Row> {
-    let place = |mirror: bool, at: i64, size: i64| match () {
+    let source_index = |mirror: bool, at: i64, size: i64| match () {
         () if !mirror => at.clamp(0, size - 1),
         () if at < 0 => -at,
         () if at >= size => 2 * size - 2 - at,
@@ -106,7 +106,7 @@ fn borders() -> Vec<Row> {
                 let sizes: Vec<usize> =
                     (0..rank).map(|d| (x.sizes[d] as i64 + before(d) + behind(d)) as usize).collect();
                 let from =
-                    |d: usize, at: usize| place(mirror, at as i64 - before(d), x.sizes[d] as i64) as usize;
+                    |d: usize, at: usize| source_index(mirror, at as i64 - before(d), x.sizes[d] as i64) as usize;
                 vec![build(&sizes, |i| {
                     x.at(&i.iter().enumerate().map(|(d, at)| from(d, *at)).collect::<Vec<_>>())
                 })]
@@ -188,7 +188,7 @@ fn lines() -> Vec<Row> {
 }
 
 /// One dimension resized: for each new element which old ones it is made of, and how much of each.
-fn resized(x: &Array, dim: usize, size: usize, taps: impl Fn(f64, i64) -> Vec<(i64, f64)>) -> Array {
+fn resized(x: &Array, dim: usize, size: usize, weights: impl Fn(f64, i64) -> Vec<(i64, f64)>) -> Array {
     let mut sizes = x.sizes.clone();
     let n = std::mem::replace(&mut sizes[dim], size) as i64;
     build(&sizes, |i| {
@@ -197,7 +197,7 @@ fn resized(x: &Array, dim: usize, size: usize, taps: impl Fn(f64, i64) -> Vec<(i
             from[dim] = at.clamp(0, n - 1) as usize;
             weight * x.at(&from)
         };
-        taps(i[dim] as f64, n).into_iter().map(part).sum()
+        weights(i[dim] as f64, n).into_iter().map(part).sum()
     })
 }
 
@@ -225,12 +225,12 @@ fn smooth(
 ) -> Array {
     sizes.iter().enumerate().fold(x.clone(), |x, (d, size)| {
         resized(&x, d + 2, *size, |at, n| {
-            let place = match align {
+            let coordinate = match align {
                 true => at * (n - 1) as f64 / (*size as f64 - 1.0).max(1.0),
                 false => (at + 0.5) * scale.map_or(n as f64 / *size as f64, |s| 1.0 / s) - 0.5,
             };
-            let first = place.floor() as i64;
-            (1 - reach..=reach).map(|k| (first + k, kernel(place - (first + k) as f64))).collect()
+            let first = coordinate.floor() as i64;
+            (1 - reach..=reach).map(|k| (first + k, kernel(coordinate - (first + k) as f64))).collect()
         })
     })
 }
@@ -241,7 +241,7 @@ fn sizes_of(a: &Arg) -> Vec<usize> {
 
 fn sizings() -> Vec<Row> {
     let images: [&[usize]; 3] = [&[1, 2, 4], &[1, 2, 3, 4], &[1, 1, 2, 3, 2]];
-    let wanted: [&[i64]; 3] = [&[7], &[5, 2], &[3, 2, 5]];
+    let requested: [&[i64]; 3] = [&[7], &[5, 2], &[3, 2, 5]];
     let nearest = |x: &Array, sizes: &[usize], middle: f64| {
         sizes.iter().enumerate().fold(x.clone(), |x, (d, size)| {
             resized(&x, d + 2, *size, |at, n| vec![(((at + middle) * n as f64 / *size as f64) as i64, 1.0)])
@@ -263,10 +263,10 @@ fn sizings() -> Vec<Row> {
             row(name)
                 .types(FLOATS)
                 .ulps(0.0)
-                .sample([vec![t(images[n]), ints(wanted[n])], scales.clone()].concat())
+                .sample([vec![t(images[n]), ints(requested[n])], scales.clone()].concat())
                 .reference(move |a| vec![nearest(a[0].array(), &sizes_of(&a[1]), middle)])
                 .refuses(
-                    [vec![t(&[2]), ints(wanted[n])], scales].concat(),
+                    [vec![t(&[2]), ints(requested[n])], scales].concat(),
                     ErrorKind::Shape,
                     "data tensor expected",
                 ),
@@ -289,7 +289,7 @@ fn sizings() -> Vec<Row> {
     ];
     for (name, vec, n, kernel) in kinds {
         let scales = vec![none(); n + 1];
-        let call = |align: bool| [vec![t(images[n]), ints(wanted[n]), align.into()], scales.clone()].concat();
+        let call = |align: bool| [vec![t(images[n]), ints(requested[n]), align.into()], scales.clone()].concat();
         let start = |name| row(name).types(WIDE_FLOATS).ulps(8.0).terms(9.0);
         rows.push(
             start(name)

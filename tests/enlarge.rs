@@ -1,4 +1,4 @@
-//! Samples enlarged past the size from which kernels cut their work among threads.
+//! Samples enlarged beyond the size from which kernels split their work among threads.
 
 use crate::array::Array;
 use crate::row::Arg;
@@ -8,14 +8,14 @@ use std::collections::HashSet;
 
 /// Elements that are worth several threads to every kernel: four times the grain of the pointwise ones.
 pub const LARGE: usize = 1 << 17;
-/// Elements of the operands beyond which a way to grow costs more than it shows.
+/// Operands with more elements would make the tests slow.
 const TOO_LARGE: usize = 1 << 21;
-/// Ways that are tried of one sample.
-const MOST_WAYS: usize = 150;
+/// The most enlargements that are tried of one sample.
+const MAX_ENLARGEMENTS: usize = 150;
 
-/// What of a sample grows.
+/// A number in a sample that is multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Place {
+enum Extent {
     /// A dimension of a tensor: the argument, which of its list, the dimension.
     Dimension(usize, usize, usize),
     /// A number of a list of integers.
@@ -24,9 +24,9 @@ enum Place {
     Number(usize),
 }
 
-/// The places that grow by the same factor.
+/// The numbers that are multiplied by the same factor.
 #[derive(Debug)]
-pub struct Way(Vec<Place>);
+pub struct Enlargement(Vec<Extent>);
 
 fn arrays(arg: &Arg) -> &[Array] {
     match arg {
@@ -52,39 +52,38 @@ pub fn has_no_elements(sample: &[Arg]) -> bool {
 }
 
 /// Dimensions of all tensors that are as long as `length`, and where `matches` says so of the dimension and the rank.
-fn dimensions(sample: &[Arg], length: usize, matches: impl Fn(usize, usize) -> bool) -> Vec<Place> {
-    let mut places = vec![];
-    for (place, arg) in sample.iter().enumerate() {
+fn dimensions(sample: &[Arg], length: usize, matches: impl Fn(usize, usize) -> bool) -> Vec<Extent> {
+    let mut extents = vec![];
+    for (argument, arg) in sample.iter().enumerate() {
         for (item, array) in arrays(arg).iter().enumerate() {
             let fits = |d: &usize| array.sizes[*d] == length && matches(*d, array.sizes.len());
-            places.extend((0..array.sizes.len()).filter(fits).map(|d| Place::Dimension(place, item, d)));
+            extents.extend((0..array.sizes.len()).filter(fits).map(|d| Extent::Dimension(argument, item, d)));
         }
     }
-    places
+    extents
 }
 
-/// Every place of a sample alone: dimensions, then numbers that may be sizes.
-fn places(sample: &[Arg]) -> Vec<Place> {
-    let (mut places, mut numbers) = (vec![], vec![]);
-    for (place, arg) in sample.iter().enumerate() {
+/// Every number of a sample that can be multiplied: dimensions, then integers that may be sizes.
+fn extents(sample: &[Arg]) -> Vec<Extent> {
+    let (mut extents, mut numbers) = (vec![], vec![]);
+    for (argument, arg) in sample.iter().enumerate() {
         for (item, array) in arrays(arg).iter().enumerate() {
-            places.extend((0..array.sizes.len()).map(|d| Place::Dimension(place, item, d)));
+            extents.extend((0..array.sizes.len()).map(|d| Extent::Dimension(argument, item, d)));
         }
         match arg {
             Arg::Value(Value::Ints(list)) => {
-                numbers.extend((0..list.len()).map(|at| Place::Entry(place, at)))
+                numbers.extend((0..list.len()).map(|at| Extent::Entry(argument, at)))
             }
-            Arg::Value(Value::Int(_) | Value::Scalar(_)) => numbers.push(Place::Number(place)),
+            Arg::Value(Value::Int(_) | Value::Scalar(_)) => numbers.push(Extent::Number(argument)),
             _ => {}
         }
     }
-    [places, numbers].concat()
+    [extents, numbers].concat()
 }
 
-/// Ways to enlarge a sample, those first that make the least work: one place alone; a dimension of all tensors that have the same
-/// there, counted from the front or the back; wherever it has that length; these with one more place, as a number that stands for a
-/// size.
-pub fn ways(sample: &[Arg]) -> Vec<Way> {
+/// Enlargements of a sample, cheapest first: one extent alone; a dimension of all tensors that have the same length there, counted
+/// from the front or the back; all dimensions of that length; these with one more extent, such as an integer that is a size.
+pub fn enlargements(sample: &[Arg]) -> Vec<Enlargement> {
     let mut shared = vec![];
     for array in sample.iter().flat_map(arrays) {
         let rank = array.sizes.len();
@@ -94,38 +93,38 @@ pub fn ways(sample: &[Arg]) -> Vec<Way> {
             shared.push(dimensions(sample, *length, |_, _| true));
         }
     }
-    let places = places(sample);
-    let alone: Vec<_> = places.iter().map(|place| vec![*place]).collect();
+    let extents = extents(sample);
+    let alone: Vec<_> = extents.iter().map(|extent| vec![*extent]).collect();
     let bases: Vec<_> = alone.iter().chain(&shared).cloned().collect();
-    let with_another = bases.iter().flat_map(|way| places.iter().map(|place| [way, &[*place][..]].concat()));
+    let with_another = bases.iter().flat_map(|enlargement| extents.iter().map(|extent| [enlargement, &[*extent][..]].concat()));
     let mut seen = HashSet::new();
     let ordered = bases.iter().cloned().chain(with_another);
-    let distinct = ordered.filter(|way| {
-        let mut places = way.clone();
-        places.sort();
-        places.windows(2).all(|pair| pair[0] != pair[1]) && seen.insert(places)
+    let distinct = ordered.filter(|enlargement| {
+        let mut extents = enlargement.clone();
+        extents.sort();
+        extents.windows(2).all(|pair| pair[0] != pair[1]) && seen.insert(extents)
     });
-    distinct.take(MOST_WAYS).map(Way).collect()
+    distinct.take(MAX_ENLARGEMENTS).map(Enlargement).collect()
 }
 
-/// The sample with the places of `way` so many times as large; `None` where that is too large.
-pub fn enlarged(sample: &[Arg], way: &Way, factor: usize) -> Option<Vec<Arg>> {
+/// The sample with the extents of the enlargement multiplied by `factor`; `None` where that is too large.
+pub fn enlarged(sample: &[Arg], enlargement: &Enlargement, factor: usize) -> Option<Vec<Arg>> {
     let mut large = sample.to_vec();
-    for place in &way.0 {
-        match *place {
-            Place::Dimension(at, item, d) => {
+    for extent in &enlargement.0 {
+        match *extent {
+            Extent::Dimension(at, item, d) => {
                 let more = arrays(&large[at])[item].data.len().checked_mul(factor)?;
                 if elements(&large) + more > TOO_LARGE {
                     return None;
                 }
                 grow(&mut large[at], item, d, factor);
             }
-            Place::Entry(at, entry) => {
+            Extent::Entry(at, entry) => {
                 if let Arg::Value(Value::Ints(list)) = &mut large[at] {
                     list[entry] = list[entry].saturating_mul(factor as i64);
                 }
             }
-            Place::Number(at) => match &mut large[at] {
+            Extent::Number(at) => match &mut large[at] {
                 Arg::Value(Value::Int(n)) => *n = n.saturating_mul(factor as i64),
                 Arg::Value(Value::Scalar(s)) => *s = scaled(*s, factor),
                 _ => {}
@@ -151,14 +150,14 @@ fn grow(arg: &mut Arg, item: usize, d: usize, factor: usize) {
     }
 }
 
-/// The array again and again along a dimension. Where it may vary, each time is a little smaller in another way, so that a result
-/// which lands in another's place is seen; the domain of a formula, which mostly reaches towards zero, is not left.
+/// The array repeated along a dimension. Where it may vary, each copy is scaled by another factor a little below 1, so that a result
+/// written at another's offset is detected; the domain of a formula, which mostly reaches towards zero, is not left.
 fn repeated(a: &Array, d: usize, factor: usize, varies: bool) -> Array {
     let block: usize = a.sizes[d..].iter().product();
     let mut data = Vec::with_capacity(a.data.len() * factor);
     for row in a.data.chunks(block.max(1)) {
-        for turn in 0..factor {
-            let golden = (turn as f64 * 0.618_033_988_749_894_9).fract();
+        for copy in 0..factor {
+            let golden = (copy as f64 * 0.618_033_988_749_894_9).fract();
             let scale = if varies { 1.0 - golden / 8.0 } else { 1.0 };
             data.extend(row.iter().map(|x| x * scale));
         }

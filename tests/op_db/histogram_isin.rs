@@ -1,4 +1,4 @@
-//! Counts, histograms, membership, and slices brought together.
+//! Counts, histograms, membership, and slices scattered into another tensor.
 
 use super::view::{build, int};
 use crate::array::{Array, indices};
@@ -16,9 +16,9 @@ fn list(values: &[f64]) -> Array {
 fn counts() -> Vec<Row> {
     let x = || list(&[3.0, 0.0, 3.0, 1.0, 7.0, 3.0]);
     let weights = list(&[0.5, 1.0, 0.25, 2.0, 4.0, 8.0]);
-    let bins = |x: &Array, w: &dyn Fn(usize) -> f64, least: usize| {
+    let bins = |x: &Array, w: &dyn Fn(usize) -> f64, min_length: usize| {
         let most = x.data.iter().fold(-1.0, |a: f64, b| a.max(*b)) as i64 + 1;
-        build(&[least.max(most as usize)], |i| {
+        build(&[min_length.max(most as usize)], |i| {
             (0..x.data.len()).filter(|n| x.data[*n] == i[0] as f64).map(w).sum()
         })
     };
@@ -44,7 +44,7 @@ fn counts() -> Vec<Row> {
     ]
 }
 
-/// Numbers whose place in a histogram of eighths is exact.
+/// Numbers whose bin in a histogram of eighths is exact.
 fn eighths(seed: u64) -> Array {
     let mut x = Array::fill(&[5, 8], -4.0..4.0, seed).map(|x| (x * 8.0).floor() / 8.0);
     x.data[3] = 4.0;
@@ -168,9 +168,9 @@ fn members() -> Vec<Row> {
             ])
             .reference(|a| {
                 let x = a[0].array();
-                let places: Vec<Vec<usize>> = indices(&x.sizes).filter(|i| x.at(i) != 0.0).collect();
+                let nonzero: Vec<Vec<usize>> = indices(&x.sizes).filter(|i| x.at(i) != 0.0).collect();
                 let fill = a[2].number();
-                vec![build(&[int(&a[1]) as usize, 2], |i| places.get(i[0]).map_or(fill, |p| p[i[1]] as f64))]
+                vec![build(&[int(&a[1]) as usize, 2], |i| nonzero.get(i[0]).map_or(fill, |p| p[i[1]] as f64))]
             })
             .refuses(
                 vec![x().into(), (-1i64).into(), 0i64.into()],
@@ -181,7 +181,7 @@ fn members() -> Vec<Row> {
 }
 
 fn reduced() -> Vec<Row> {
-    let places = [2usize, 0, 2];
+    let rows = [2usize, 0, 2];
     let call = |word: &str, include: bool| {
         vec![
             Array::fill(&[2, 3], 1.0..5.0, 1).into(),
@@ -205,7 +205,7 @@ fn reduced() -> Vec<Row> {
             let (x, source) = (a[0].array(), a[3].array());
             vec![build(&[2, 3], |i| {
                 let mut all: Vec<f64> =
-                    (0..3).filter(|n| places[*n] == i[1]).map(|n| source.at(&[i[0], n])).collect();
+                    (0..3).filter(|n| rows[*n] == i[1]).map(|n| source.at(&[i[0], n])).collect();
                 if all.is_empty() || a[5].flag() {
                     all.insert(0, x.at(i));
                 }

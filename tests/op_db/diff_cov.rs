@@ -65,7 +65,7 @@ fn diffs() -> Vec<Row> {
     ]
 }
 
-/// Twice the areas between neighbours, whose places `x` gives.
+/// Twice the areas between neighbours, whose positions `x` gives.
 fn areas(y: &Array, dim: usize, x: impl Fn(usize) -> f64) -> Array {
     let sums = neighbours(y, dim, |a, b| a + b);
     build(&sums.sizes, |i| sums.at(i) * (x(i[dim] + 1) - x(i[dim])))
@@ -93,7 +93,7 @@ fn integrals() -> Vec<Row> {
             row.sample(vec![some(sizes, 1).into(), rest(n), dim.into()])
         })
     };
-    let places = |n: usize| Arg::from(some(&[n], 4));
+    let positions = |n: usize| Arg::from(some(&[n], 4));
     let step = |_: usize| number(0.5);
     let dim = |a: &[Arg]| wrap(&a[2], a[0].array().sizes.len());
     let over = move |a: &[Arg]| {
@@ -106,18 +106,18 @@ fn integrals() -> Vec<Row> {
         |row: Row| row.refuses(uneven.clone(), ErrorKind::Shape, "one `x` value for each sample point");
     let mut rows = vec![];
     for name in ["trapezoid.x", "trapz.x"] {
-        rows.push(refuse(samples(start(name), &places).reference(move |a| total(over(a), dim(a)))));
+        rows.push(refuse(samples(start(name), &positions).reference(move |a| total(over(a), dim(a)))));
     }
     rows.push(samples(start("trapezoid.dx"), &step).reference(move |a| total(even(a), dim(a))));
     rows.push(samples(start("trapz.dx"), &|_| 0.5.into()).reference(move |a| total(even(a), dim(a))));
     rows.push(refuse(
-        samples(start("cumulative_trapezoid.x"), &places).reference(move |a| so_far(over(a), dim(a))),
+        samples(start("cumulative_trapezoid.x"), &positions).reference(move |a| so_far(over(a), dim(a))),
     ));
     rows.push(samples(start("cumulative_trapezoid.dx"), &step).reference(move |a| so_far(even(a), dim(a))));
     rows
 }
 
-/// The slope at `x` of the polynomial of least degree through the points: Lagrange's.
+/// The slope at `x` of the polynomial of lowest degree through the points: Lagrange's.
 fn slope(points: &[(f64, f64)], x: f64) -> f64 {
     let term = |i: usize| {
         let (xi, yi) = points[i];
@@ -131,7 +131,7 @@ fn slope(points: &[(f64, f64)], x: f64) -> f64 {
     (0..points.len()).map(term).sum()
 }
 
-/// Slopes along `dim` at the places `x`.
+/// Slopes along `dim` at the positions `x`.
 fn slopes(y: &Array, dim: usize, edge: usize, x: impl Fn(usize) -> f64) -> Array {
     let n = y.sizes[dim];
     build(&y.sizes, |i| {
@@ -158,14 +158,14 @@ fn gradients() -> Vec<Row> {
     let start = |name| row(name).types(WIDE_FLOATS).ulps(30.0).terms(20.0);
     let y = || Arg::from(some(&[3, 4], 1));
     let edge = |a: &Arg| int(a) as usize;
-    let places = |n: usize| {
+    let positions = |n: usize| {
         let mut x = some(&[n], 11);
         x.data.sort_by(f64::total_cmp);
         x
     };
-    let listed = || Arg::Tensors(vec![places(3), places(4)]);
+    let listed = || Arg::Tensors(vec![positions(3), positions(4)]);
     let at = |arg: &Arg, which: usize| {
-        let Arg::Tensors(all) = arg else { panic!("expected places") };
+        let Arg::Tensors(all) = arg else { panic!("expected positions") };
         let x = all[which].clone();
         move |n: usize| x.data[n]
     };
@@ -206,7 +206,7 @@ fn gradients() -> Vec<Row> {
             .sample(vec![y(), listed(), none(), 1i64.into()])
             .reference(move |a| (0..2).map(|d| slopes(a[0].array(), d, edge(&a[3]), at(&a[1], d))).collect())
             .refuses(
-                vec![y(), Arg::Tensors(vec![places(4)]), 0i64.into(), 1i64.into()],
+                vec![y(), Arg::Tensors(vec![positions(4)]), 0i64.into(), 1i64.into()],
                 ErrorKind::Shape,
                 "coordinate tensor",
             ),

@@ -81,7 +81,7 @@ fn multilabel(x: &Array, target: &Array) -> (Vec<f64>, Array) {
     };
     let rows = samples(target);
     let width = *x.sizes.last().unwrap_or(&1);
-    let is_named = |place: usize| f64::from(named(rows[place / width]).contains(&(place % width)));
+    let is_named = |n: usize| f64::from(named(rows[n / width]).contains(&(n % width)));
     let marks = Array::new(&x.sizes, (0..x.data.len()).map(is_named).collect());
     (samples(x).into_iter().zip(samples(target)).map(loss).collect(), marks)
 }

@@ -1,4 +1,4 @@
-//! Pooling over two and three dimensions: the greatest and the mean of windows, and their derivatives.
+//! Pooling over two and three dimensions: the maximum and the mean of windows, and their derivatives.
 
 use super::linalg::{TYPES, whole};
 use super::view::build;
@@ -56,38 +56,38 @@ fn pooled(x: &[usize], [kernel, stride, padding]: &Window) -> Vec<usize> {
     [vec![x[0], x[1]], (0..kernel.len()).map(fits).collect()].concat()
 }
 
-/// The places, image and channel first, in order, of the window at `o`.
+/// The indices, image and channel first, in order, of the elements in the window at `o`.
 fn window(x: &[usize], [kernel, stride, padding]: &Window, o: &[usize]) -> Vec<Vec<usize>> {
-    let place =
+    let coordinate =
         |d: usize, k: usize| (o[d + 2] * stride[d] + k).checked_sub(padding[d]).filter(|p| *p < x[d + 2]);
-    let inside = |k: Vec<usize>| k.iter().enumerate().map(|(d, k)| place(d, *k)).collect::<Option<Vec<_>>>();
-    indices(kernel).filter_map(inside).map(|places| [&o[..2], &places[..]].concat()).collect()
+    let inside = |k: Vec<usize>| k.iter().enumerate().map(|(d, k)| coordinate(d, *k)).collect::<Option<Vec<_>>>();
+    indices(kernel).filter_map(inside).map(|index| [&o[..2], &index[..]].concat()).collect()
 }
 
-/// Where a place stands in its channel, counted through all rows.
-fn counted(sizes: &[usize], place: &[usize]) -> usize {
-    sizes[2..].iter().zip(&place[2..]).fold(0, |n, (size, p)| n * size + p)
+/// The row-major offset of an index in its channel, which is what pooling returns as index.
+fn offset_in_channel(sizes: &[usize], index: &[usize]) -> usize {
+    sizes[2..].iter().zip(&index[2..]).fold(0, |n, (size, p)| n * size + p)
 }
 
-/// The greatest of the places of each output, and where it stands.
-fn greatest(x: &Array, sizes: &[usize], places: impl Fn(&[usize]) -> Vec<Vec<usize>>) -> Vec<Array> {
+/// The maximum of the elements of each output, and its offset in the channel.
+fn max_and_offset(x: &Array, sizes: &[usize], elements: impl Fn(&[usize]) -> Vec<Vec<usize>>) -> Vec<Array> {
     let best = |o: &[usize]| {
         let better = |best: Vec<usize>, p: Vec<usize>| if x.at(&p) > x.at(&best) { p } else { best };
-        places(o).into_iter().reduce(better).unwrap_or_default()
+        elements(o).into_iter().reduce(better).unwrap_or_default()
     };
-    vec![build(sizes, |o| x.at(&best(o))), build(sizes, |o| counted(&x.sizes, &best(o)) as f64)]
+    vec![build(sizes, |o| x.at(&best(o))), build(sizes, |o| offset_in_channel(&x.sizes, &best(o)) as f64)]
 }
 
-fn greatest_of_windows(x: &Array, told: &Window) -> Vec<Array> {
-    greatest(x, &pooled(&x.sizes, told), |o| window(&x.sizes, told, o))
+fn max_of_windows(x: &Array, told: &Window) -> Vec<Array> {
+    max_and_offset(x, &pooled(&x.sizes, told), |o| window(&x.sizes, told, o))
 }
 
-/// Each element of `g` where `places` says, among zeros, in channels of `sizes`.
-fn put_back(g: &Array, places: &Array, sizes: &[usize]) -> Array {
+/// Each element of `g` at its offset, among zeros, in channels of `sizes`.
+fn put_back(g: &Array, offsets: &Array, sizes: &[usize]) -> Array {
     let mut made = Array::new(sizes, vec![0.0; sizes.iter().product()]);
     let channel = sizes[2..].iter().product::<usize>();
     for (n, i) in indices(&g.sizes).enumerate() {
-        made.data[(i[0] * sizes[1] + i[1]) * channel + places.data[n] as usize] += g.data[n];
+        made.data[(i[0] * sizes[1] + i[1]) * channel + offsets.data[n] as usize] += g.data[n];
     }
     made
 }
@@ -109,25 +109,25 @@ fn maxima(dims: usize) -> Vec<Row> {
     let backward = row(named(["max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"], dims));
     let backward = calls(dims).iter().fold(backward.types(FLOATS), |row, (x, k, s, p)| {
         let list = [k, s, p].map(|list| ints(list)).to_vec();
-        let places = greatest_of_windows(&distinct(x), &told(&list)).remove(1);
-        let grad = whole(&places.sizes, 2).into();
+        let offsets = max_of_windows(&distinct(x), &told(&list)).remove(1);
+        let grad = whole(&offsets.sizes, 2).into();
         let tensors = vec![grad, Arg::Constant(distinct(x))];
-        row.sample([tensors, list, rest(), vec![Arg::Typed(places, I64)]].concat())
+        row.sample([tensors, list, rest(), vec![Arg::Typed(offsets, I64)]].concat())
     });
     let padded = vec![whole(&vec![4; dims + 2], 1).into(), ints(&[2]), ints(&[]), ints(&[2])];
     let flat = vec![whole(&vec![4; dims], 1).into(), ints(&[2]), ints(&[]), ints(&[0])];
     vec![
         samples(["max_pool2d", "max_pool3d"])
-            .reference(|a| greatest_of_windows(a[0].array(), &told(&a[1..]))[..1].to_vec()),
+            .reference(|a| max_of_windows(a[0].array(), &told(&a[1..]))[..1].to_vec()),
         samples(["max_pool2d_with_indices", "max_pool3d_with_indices"])
-            .reference(|a| greatest_of_windows(a[0].array(), &told(&a[1..])))
+            .reference(|a| max_of_windows(a[0].array(), &told(&a[1..])))
             .refuses([padded, rest()].concat(), ErrorKind::InvalidArgument, "pad should be at most half")
             .refuses([flat, rest()].concat(), ErrorKind::Shape, "batch mode"),
         backward.reference(|a| vec![put_back(a[0].array(), a[7].array(), &a[1].array().sizes)]),
     ]
 }
 
-/// By how much each place counts in the window at `o`: padding counts as zeros, or not.
+/// The weight of each element in the mean of the window at `o`: padding counts as zeros, or not.
 fn share(x: &[usize], told: &Window, padded: bool, o: &[usize]) -> f64 {
     let [kernel, stride, padding] = told;
     let reach =
@@ -144,12 +144,12 @@ fn mean_calls(row: Row, dims: usize, before: impl Fn(&[usize], &[usize]) -> Vec<
     })
 }
 
-/// Each element of `g` shared among its places, in an array of `sizes`.
-fn shared_out(g: &Array, sizes: &[usize], places: impl Fn(&[usize]) -> (Vec<Vec<usize>>, f64)) -> Array {
+/// Each element of `g` distributed over the elements of its window, in an array of `sizes`.
+fn shared_out(g: &Array, sizes: &[usize], elements: impl Fn(&[usize]) -> (Vec<Vec<usize>>, f64)) -> Array {
     let mut made = Array::new(sizes, vec![0.0; sizes.iter().product()]);
     for o in indices(&g.sizes) {
-        let (places, share) = places(&o);
-        for p in places {
+        let (elements, share) = elements(&o);
+        for p in elements {
             let flat = sizes.iter().zip(&p).fold(0, |n, (size, p)| n * size + p);
             made.data[flat] += g.at(&o) * share;
         }
@@ -177,24 +177,24 @@ fn means(dims: usize) -> Vec<Row> {
         .ulps(2.0)
         .reference(|a| {
             let (told, padded, sizes) = (told(&a[2..]), a[6].flag(), &a[1].array().sizes);
-            let places = |o: &[usize]| (window(sizes, &told, o), share(sizes, &told, padded, o));
-            vec![shared_out(a[0].array(), sizes, places)]
+            let elements = |o: &[usize]| (window(sizes, &told, o), share(sizes, &told, padded, o));
+            vec![shared_out(a[0].array(), sizes, elements)]
         }),
     ]
 }
 
-/// The places of `size` that output `o` of `count` is made of: from `floor(o size / count)` to before
+/// The indices of `size` that output `o` of `count` is made of: from `floor(o size / count)` to before
 /// `ceil((o + 1) size / count)`.
 fn part(o: usize, size: usize, count: usize) -> std::ops::Range<usize> {
     o * size / count..((o + 1) * size).div_ceil(count)
 }
 
-/// The places of the output `o` of an adaptive pooling to the sizes `to`.
+/// The indices of the elements of output `o` of an adaptive pooling to the sizes `to`.
 fn parts(x: &[usize], to: &[usize], o: &[usize]) -> Vec<Vec<usize>> {
     let along: Vec<_> = to.iter().enumerate().map(|(d, count)| part(o[d + 2], x[d + 2], *count)).collect();
     let lengths: Vec<usize> = along.iter().map(|range| range.len()).collect();
-    let place = |k: Vec<usize>| k.iter().zip(&along).map(|(k, range)| range.start + k).collect::<Vec<_>>();
-    indices(&lengths).map(|k| [&o[..2], &place(k)[..]].concat()).collect()
+    let index_of = |k: Vec<usize>| k.iter().zip(&along).map(|(k, range)| range.start + k).collect::<Vec<_>>();
+    indices(&lengths).map(|k| [&o[..2], &index_of(k)[..]].concat()).collect()
 }
 
 type Shapes = &'static [(&'static [usize], &'static [i64])];
@@ -222,8 +222,8 @@ fn adaptive(dims: usize) -> Vec<Row> {
             |a| {
                 let (x, to) = (a[0].array(), list(&a[1]));
                 let mean = |o: &[usize]| {
-                    let places = parts(&x.sizes, &to, o);
-                    places.iter().map(|p| x.at(p)).sum::<f64>() / places.len() as f64
+                    let elements = parts(&x.sizes, &to, o);
+                    elements.iter().map(|p| x.at(p)).sum::<f64>() / elements.len() as f64
                 };
                 vec![build(&[&x.sizes[..2], &to].concat(), mean)]
             },
@@ -241,20 +241,20 @@ fn adaptive(dims: usize) -> Vec<Row> {
         forward(["_adaptive_avg_pool2d", "_adaptive_avg_pool3d"]),
         backward.ulps(2.0).terms(2.0).reference(|a| {
             let (g, sizes) = (a[0].array(), &a[1].array().sizes);
-            let places = |o: &[usize]| {
+            let elements = |o: &[usize]| {
                 let all = parts(sizes, &g.sizes[2..], o);
                 let share = 1.0 / all.len() as f64;
                 (all, share)
             };
-            vec![shared_out(g, sizes, places)]
+            vec![shared_out(g, sizes, elements)]
         }),
         adaptive_max(dims, shapes),
         adaptive_max_backward(dims, shapes),
     ]
 }
 
-fn greatest_of_parts(x: &Array, to: &[usize]) -> Vec<Array> {
-    greatest(x, &[&x.sizes[..2], to].concat(), |o| parts(&x.sizes, to, o))
+fn max_of_parts(x: &Array, to: &[usize]) -> Vec<Array> {
+    max_and_offset(x, &[&x.sizes[..2], to].concat(), |o| parts(&x.sizes, to, o))
 }
 
 fn adaptive_max(dims: usize, shapes: Shapes) -> Row {
@@ -262,7 +262,7 @@ fn adaptive_max(dims: usize, shapes: Shapes) -> Row {
     shapes
         .iter()
         .fold(start, |row, (x, to)| row.sample(vec![distinct(x).into(), ints(to)]))
-        .reference(|a| greatest_of_parts(a[0].array(), &list(&a[1])))
+        .reference(|a| max_of_parts(a[0].array(), &list(&a[1])))
         .refuses(
             vec![distinct(&vec![2; dims + 2]).into(), ints(&[1])],
             ErrorKind::InvalidArgument,
@@ -281,20 +281,20 @@ fn adaptive_max_backward(dims: usize, shapes: Shapes) -> Row {
     shapes
         .iter()
         .fold(start.types(FLOATS).terms(2.0), |row, (x, to)| {
-            let places = greatest_of_parts(&distinct(x), &list(&ints(to))).remove(1);
-            let grad = whole(&places.sizes, 2).into();
-            row.sample(vec![grad, Arg::Constant(distinct(x)), Arg::Typed(places, I64)])
+            let offsets = max_of_parts(&distinct(x), &list(&ints(to))).remove(1);
+            let grad = whole(&offsets.sizes, 2).into();
+            row.sample(vec![grad, Arg::Constant(distinct(x)), Arg::Typed(offsets, I64)])
         })
         .reference(|a| vec![put_back(a[0].array(), a[2].array(), &a[1].array().sizes)])
         .refuses(wrong, ErrorKind::Shape, "indices")
 }
 
-/// Places in channels of `sizes`, no two the same, for elements of `own`.
+/// Offsets in channels of `sizes`, no two the same, for elements of `own`.
 fn scattered(own: &[usize], sizes: &[usize]) -> Array {
     let channel = sizes.iter().product::<usize>();
     let count = own[2..].iter().product::<usize>();
-    let place = |i: &[usize]| (counted(own, i) * (channel / count) + i[1]) % channel;
-    build(own, |i| place(i) as f64)
+    let offset_of = |i: &[usize]| (offset_in_channel(own, i) * (channel / count) + i[1]) % channel;
+    build(own, |i| offset_of(i) as f64)
 }
 
 fn unpools() -> Vec<Row> {

@@ -92,7 +92,7 @@ fn joined(a: &Array, b: &Array, dim: usize) -> Array {
 
 fn gates() -> Vec<Row> {
     let calls: [(&[usize], i64); 5] = [(&[6], -1), (&[2, 4], 1), (&[4, 3], 0), (&[2, 6, 2], 1), (&[2, 0], 1)];
-    let place = |a: &[Arg], at: usize| a[at].dims(a[at - 1].array().sizes.len())[0];
+    let wrapped_dim = |a: &[Arg], at: usize| a[at].dims(a[at - 1].array().sizes.len())[0];
     let some = |sizes: &[usize], seed| Arg::Tensor(Array::fill(sizes, -3.0..3.0, seed));
     let glu = calls.iter().fold(row("glu").types(FLOATS).ulps(3.0), |row, (sizes, dim)| {
         row.sample(vec![some(sizes, 1), (*dim).into()])
@@ -105,13 +105,13 @@ fn gates() -> Vec<Row> {
         });
     vec![
         glu.reference(move |a| {
-            let [x, gate] = halves(a[0].array(), place(a, 1));
+            let [x, gate] = halves(a[0].array(), wrapped_dim(a, 1));
             vec![x.zip(&gate, |x, g| x * f::sigmoid(g))]
         })
         .refuses(vec![some(&[3], 1), 0i64.into()], ErrorKind::Shape, "must be even")
         .refuses(vec![some(&[], 1), 0i64.into()], ErrorKind::Shape, "0-dimensional"),
         back.reference(move |a| {
-            let dim = place(a, 2);
+            let dim = wrapped_dim(a, 2);
             let [x, gate] = halves(a[1].array(), dim);
             let of_x = a[0].array().zip(&gate, |grad, g| grad * f::sigmoid(g));
             let slope = x.zip(&gate, |x, g| x * f::sigmoid(g) * f::sigmoid(-g));

@@ -48,11 +48,11 @@ fn picks(x: &Array, dim: usize, keepdim: bool, f: impl Fn(&[f64]) -> usize) -> V
     made
 }
 
-/// The places of a line in the order of its values.
+/// The indices of a row in the order of its values.
 fn order(line: &[f64]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..line.len()).collect();
-    places.sort_by(|a, b| compare(line[*a], line[*b]));
-    places
+    let mut indices: Vec<usize> = (0..line.len()).collect();
+    indices.sort_by(|a, b| compare(line[*a], line[*b]));
+    indices
 }
 
 fn middle(line: &[f64]) -> usize {
@@ -142,17 +142,17 @@ fn reductions() -> Vec<Row> {
     ]
 }
 
-/// The best up to each place; NaN from the first on, each at its own place.
+/// The extreme up to each element; from the first NaN on the values are NaN, at their own indices.
 fn so_far(line: &[f64], replaces: fn(f64, f64) -> bool) -> Vec<Vec<f64>> {
-    let (mut best, mut values, mut places) = (0, vec![], vec![]);
+    let (mut best, mut values, mut indices) = (0, vec![], vec![]);
     for (at, x) in line.iter().enumerate() {
         if x.is_nan() || replaces(*x, line[best]) {
             best = at;
         }
         values.push(line[best]);
-        places.push(best as f64);
+        indices.push(best as f64);
     }
-    vec![values, places]
+    vec![values, indices]
 }
 
 fn scans() -> Vec<Row> {
@@ -211,7 +211,7 @@ fn scans() -> Vec<Row> {
     rows
 }
 
-/// The element `q` of the way through a line.
+/// The quantile `q` of a row.
 fn quantile(line: &[f64], q: f64, interpolation: &str, only_numbers: bool) -> f64 {
     let mut sorted = line.to_vec();
     sorted.sort_by(|a, b| compare(*a, *b));
@@ -318,10 +318,10 @@ fn norms() -> Vec<Row> {
     let magnitudes = |x: &Array, d: usize| x.reduce(&[d], true, |v| v.iter().map(|x| x.abs()).sum());
     let of = move |x: &Array, ord: f64, [r, c]: [usize; 2]| {
         let most = |v: &[f64]| v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let least = |v: &[f64]| v.iter().copied().fold(f64::INFINITY, f64::min);
+        let smallest = |v: &[f64]| v.iter().copied().fold(f64::INFINITY, f64::min);
         let (summed, compared) = if ord.abs() == 1.0 { (r, c) } else { (c, r) };
         let sums = magnitudes(x, summed);
-        sums.reduce(&[compared], true, if ord > 0.0 { most } else { least })
+        sums.reduce(&[compared], true, if ord > 0.0 { most } else { smallest })
     };
     let call = |ord: Arg, dims: &[i64], keepdim: bool| vec![x(), ord, ints(dims), keepdim.into(), none()];
     let flat = |x: Array, kept: bool, dims: [usize; 2]| {

@@ -7,7 +7,7 @@ use flambeau_ops::ops;
 use flambeau_tests::call::{array, is_in_place, operator, outcome, tensor, values};
 use flambeau_tests::op_db;
 use flambeau_tests::row::{Arg, Row};
-use flambeau_tests::siblings::{OUT_LIST, in_place_of, out_of, without_options};
+use flambeau_tests::operator_variants::{OUT_LIST, in_place_of, out_of, without_options};
 
 /// What can be seen of a tensor.
 #[derive(PartialEq, Debug)]
@@ -55,10 +55,10 @@ fn copies(args: &[Value]) -> Vec<Value> {
 
 /// Operators that look at their indices under the guard of the result, whose version so counts a write that did not come about.
 const COUNT_A_WRITE: &[&str] = &["gather.out", "index_select.out"];
-/// Operators that have kept their statistics before the types of their results are asked for.
+/// Operators that have saved their statistics before the types of their results are checked.
 const LEFT_OUT: &[&str] = &["native_batch_norm.out", "_native_batch_norm_legit.out"];
 
-/// An output that should be refused, in place of one that fits.
+/// An output that should be refused, in index of one that fits.
 type Spoil = fn(&Tensor) -> Tensor;
 
 fn zeros(sizes: &[i64], dtype: ScalarType) -> Tensor {
@@ -74,14 +74,14 @@ const SPOILT: &[(&str, Spoil)] = &[
     ("overlapping itself", |t| ops::expand(&zeros(&[], t.dtype()), t.sizes(), false).unwrap()),
 ];
 
-/// Arguments that the operator may refuse, in place of those it takes.
-fn hostile(args: &[Value], place: usize) -> Vec<Vec<Value>> {
+/// Arguments that the operator may refuse, in index of those it takes.
+fn hostile(args: &[Value], index: usize) -> Vec<Vec<Value>> {
     let replaced = |value: Value| {
         let mut args = copies(args);
-        args[place] = value;
+        args[index] = value;
         args
     };
-    match &args[place] {
+    match &args[index] {
         Value::Tensor(t) => {
             let mut others = vec![
                 zeros(&[7, 5, 3], t.dtype()),
@@ -144,25 +144,25 @@ impl Tally {
             results.iter().map(|r| zeros(if empty { &[0] } else { r.sizes() }, r.dtype())).collect()
         };
         for empty in [false, true] {
-            for place in 0..results.len() {
+            for index in 0..results.len() {
                 for (what, spoil) in SPOILT {
                     let mut out = fresh(empty);
-                    out[place] = spoil(&results[place]);
-                    self.call(op, &of(out), &format!("with output {place} {what}"));
+                    out[index] = spoil(&results[index]);
+                    self.call(op, &of(out), &format!("with output {index} {what}"));
                 }
             }
-            for place in 0..args.len() {
-                for (number, args) in hostile(&of(fresh(empty)), place).iter().enumerate() {
-                    self.call(op, args, &format!("with hostile argument {place}, {number}"));
+            for index in 0..args.len() {
+                for (number, args) in hostile(&of(fresh(empty)), index).iter().enumerate() {
+                    self.call(op, args, &format!("with hostile argument {index}, {number}"));
                 }
             }
         }
     }
 
     fn in_place(&mut self, op: &dyn OperatorInfo, args: &[Value]) {
-        for place in 0..args.len() {
-            for (number, args) in hostile(args, place).iter().enumerate() {
-                self.call(op, args, &format!("with hostile argument {place}, {number}"));
+        for index in 0..args.len() {
+            for (number, args) in hostile(args, index).iter().enumerate() {
+                self.call(op, args, &format!("with hostile argument {index}, {number}"));
             }
         }
     }
