@@ -32,7 +32,7 @@
 //! - Reductions read their input once. On AMD's Zen 3 and 4 the hardware prefetcher runs furthest ahead where two loads read each
 //!   cache line, and less far beside prefetches into L1. So each cache line is loaded twice there, and prefetches go into L2.
 //! - Row operators (softmax, normalization) read a row in several passes. They prefetch the next row into L1 during the last pass,
-//!   which has the least arithmetic.
+//!   which computes little.
 //! - Copies of rows in an order that only the indices tell prefetch the rows that come next.
 
 mod prefetch;

@@ -202,7 +202,7 @@ impl Target {
 
     /// Brings the values to `out` where they are not there yet.
     pub fn finish(self, out: &Tensor) -> Result<()> {
-        if self.direct { Ok(()) } else { put_into(&self.tensor, out) }
+        if self.direct { Ok(()) } else { resize_and_copy(&self.tensor, out) }
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn ensure_takes(out: &Tensor, sizes: &[i64], device: Device) -> Resul
 }
 
 /// The last step of a call that writes an `out` which [takes](ensure_takes) the result: other sizes, then the values.
-pub(crate) fn put_into(result: &Tensor, out: &Tensor) -> Result<()> {
+pub(crate) fn resize_and_copy(result: &Tensor, out: &Tensor) -> Result<()> {
     if out.sizes() != result.sizes() {
         resize_out(out, result.sizes())?;
     }
@@ -284,7 +284,7 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
 /// Those of [`copy_to_out`].
 pub fn copy_all_to_out(results: &[(&Tensor, &Tensor)]) -> Result<()> {
     results.iter().try_for_each(|(result, out)| ensure_out(result, out))?;
-    results.iter().try_for_each(|(result, out)| put_into(result, out))
+    results.iter().try_for_each(|(result, out)| resize_and_copy(result, out))
 }
 
 /// The same for a list of results.

@@ -1,7 +1,8 @@
-//! The geometry of a call: which elements of each operand meet, in what order, in what type. It names no device and no formula.
+//! The geometry of a call: which elements of the operands belong together, in what order, in what type. It depends on no device and no
+//! formula.
 //!
 //! A kernel's meta function fills an iterator with [`build`](TensorIterator::build) or one of its short forms; the kernel then
-//! locks the operands and walks them.
+//! locks the operands and loops over them.
 
 mod build;
 mod config;
@@ -25,12 +26,12 @@ pub(crate) use trivial::TrivialIter;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 
-/// Operands, outputs first, and the shape they are walked in. Filled in place, since moving it costs as much as a small kernel.
+/// Operands, outputs first, and the shape of the loops over them. Filled in place, since moving it costs as much as a small kernel.
 ///
 /// # Note: trivial calls
 ///
-/// Most calls have contiguous inputs of one shape, type and device. For these the build ends after one comparison, and keeps just
-/// the inputs and the output; whoever asks for operands all the same gets them made then.
+/// Most calls have contiguous inputs of one shape, type and device. For these the build ends after one comparison, and stores only
+/// the inputs and the output; [`operands`](Self::operands) are made when they are first read.
 pub struct TensorIterator<'a> {
     name: &'static str,
     output: Output<'a>,
@@ -79,17 +80,17 @@ impl<'a> TensorIterator<'a> {
         Self::with_output(name, Output::Out(out))
     }
 
-    /// The first output, put in its place before anything else is.
+    /// Adds the first output, before any other operand.
     fn begin(&mut self) {
         if self.operands.is_empty() {
             self.operands.push(Operand::output(self.output));
         }
     }
 
-    /// With one more output, of the same kind as the first unless given. Before any input.
-    pub fn add_output(&mut self, given: Option<&'a Tensor>) {
+    /// Adds an output, allocated by the build or `out`. Before any input.
+    pub fn add_output(&mut self, out: Option<&'a Tensor>) {
         self.begin();
-        let output = given.map_or(Output::Allocate, Output::Out);
+        let output = out.map_or(Output::Allocate, Output::Out);
         self.operands.insert(self.outputs, Operand::output(output));
         self.outputs += 1;
     }
@@ -104,7 +105,7 @@ impl<'a> TensorIterator<'a> {
     /// # Errors
     /// `Internal` where nothing was built.
     ///
-    /// Leaves the iterator where it is: moving it would cost as much as a small kernel.
+    /// Takes the iterator by reference: moving it would cost as much as a small kernel.
     #[inline]
     pub fn take_result(&mut self) -> Result<Tensor> {
         match &mut self.trivial {
@@ -113,7 +114,7 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// Result number `index`, once built.
+    /// Result `index`, once built.
     ///
     /// # Errors
     /// `Internal` where nothing was built.
@@ -126,7 +127,7 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// Ends an in-place call. Leaves the iterator where it is, as [`take_result`](Self::take_result) does.
+    /// Ends an in-place call.
     #[inline]
     pub fn finish(&self) -> Result<()> {
         Ok(())
@@ -138,12 +139,12 @@ impl<'a> TensorIterator<'a> {
     /// `OutOfMemory` where it cannot grow.
     pub fn finish_out(&self) -> Result<()> {
         for operand in self.operands.iter().take(self.outputs) {
-            operand.put_into_given().map_err(|e| e.context(self.name))?;
+            operand.copy_to_out().map_err(|e| e.context(self.name))?;
         }
         Ok(())
     }
 
-    /// Whether what is written is new, so that nobody sees it if the call fails.
+    /// Whether all outputs are new tensors, so that nobody sees them if the call fails.
     pub(crate) fn writes_new(&self) -> bool {
         match &self.trivial {
             Some(trivial) => trivial.is_fresh(),
@@ -160,7 +161,7 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// The call as it is where it is trivial.
+    /// The call, if it is trivial.
     #[inline]
     pub(crate) fn trivial(&self) -> Option<&TrivialIter<'a>> {
         self.trivial.as_ref()
@@ -172,7 +173,7 @@ impl<'a> TensorIterator<'a> {
         self.outputs
     }
 
-    /// The sizes walked, innermost first, coalesced.
+    /// The sizes of the loops, innermost first, coalesced.
     #[inline]
     pub fn shape(&self) -> &[i64] {
         match &self.trivial {
@@ -181,7 +182,7 @@ impl<'a> TensorIterator<'a> {
         }
     }
 
-    /// The number of steps of the walk.
+    /// The number of elements of the loops.
     #[inline]
     pub fn numel(&self) -> i64 {
         shape::product(self.shape())
@@ -193,7 +194,7 @@ impl<'a> TensorIterator<'a> {
         self.common_dtype
     }
 
-    /// Whether the elements are on no device, so that there is nothing to compute.
+    /// Whether the operands are meta tensors, which have no elements, so that there is nothing to compute.
     pub fn is_meta(&self) -> bool {
         match &self.trivial {
             Some(trivial) => trivial.is_meta(),
@@ -204,18 +205,18 @@ impl<'a> TensorIterator<'a> {
     /// Calls `body` under the guards of all operands.
     ///
     /// # Errors
-    /// `Device` for operands without elements on the CPU, `Busy` where an accessor of this thread is in the way, `Aliasing`
+    /// `Device` for operands without elements on the CPU, `Busy` where this thread holds an accessor of one, `Aliasing`
     /// where memory may not be written.
     #[inline]
     pub fn with_guards<R>(&self, body: impl for<'g> FnOnce(Guarded<'g>) -> R) -> Result<R> {
-        let mut wanted: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
+        let mut accesses: SmallVec<[(&flambeau_core::Storage, Access); 4]> = SmallVec::new();
         for operand in self.operands() {
             if !operand.is_fresh() {
                 let access = if operand.role() == Role::Output { Access::Write } else { Access::Read };
-                wanted.push((operand.storage(self.name)?, access));
+                accesses.push((operand.storage(self.name)?, access));
             }
         }
-        with_guards(&wanted, body).map_err(|e| e.context(self.name))
+        with_guards(&accesses, body).map_err(|e| e.context(self.name))
     }
 
     /// Calls `body`, under the guards of all operands, with the address of each one's first element.

@@ -1,13 +1,13 @@
-//! Reductions: a fold meets a geometry. Work is cut by size alone and partial results meet in a fixed order, so that the bits
-//! do not depend on the number of threads.
+//! Reductions: a fold over the reduced dimensions of a tensor. Work is split by size alone and partial results are combined in a fixed
+//! order, so that the bits do not depend on the number of threads.
 //!
-//! **The tree.** A run of elements is cut into blocks of [`BLOCK`]; each is folded by four vectors of lanes, the blocks as the
-//! carries of a binary counter, the lanes as a tree. The error of a sum of `n` elements so grows with `log n` (pairwise
+//! **Cascade sum.** A row of elements is split into blocks of [`BLOCK`]. Each is folded into four vectors; blocks are combined like
+//! the carries of a binary counter, lanes as a tree. So the error of a sum of `n` elements grows with `log n` (pairwise
 //! summation: Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
 //!
-//! **Three walks.** Where the reduced dimension is dense, blocks are read where they are ([`lines`]). Where the kept dimension
-//! is dense, rows of accumulators stay in cache while rows of the input pass by ([`columns`]). Everything else, and elements
-//! of another type than the fold's, go through tiles.
+//! **Inner and outer reductions**, as PyTorch calls them. Where the reduced dimension is dense, rows are read in memory ([`inner`]).
+//! Where the kept dimension is dense, rows of accumulators stay in cache while rows of the input are folded into them ([`outer`]).
+//! All others, and elements of another type than the fold's, are gathered in tiles.
 
 mod accumulator;
 mod any_fold;
@@ -56,20 +56,20 @@ pub(crate) fn sum_fold(
     mask: DimMask,
     kernel: ScalarType,
     fold: impl NumberFold,
-    finish: Epilogue,
+    epilogue: Epilogue,
 ) -> Result<()> {
-    dispatch_all_types!(accumulators, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), finish, fold.identity()))
+    dispatch_all_types!(accumulators, kernel, "reduction", T => run::<T, _>(input, out, mask, Numbers(fold), epilogue, fold.identity()))
 }
 
-/// The same of truth values: whether each element differs from zero.
+/// [`sum_fold`] of bools: whether each element differs from zero.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
-pub(crate) fn truth_fold(input: &Tensor, out: &Tensor, mask: DimMask, fold: impl NumberFold) -> Result<()> {
+pub(crate) fn bool_fold(input: &Tensor, out: &Tensor, mask: DimMask, fold: impl NumberFold) -> Result<()> {
     run::<bool, _>(input, out, mask, Numbers(fold), Epilogue::Identity, fold.identity())
 }
 
-/// The same for any type that has an order but f16 and bf16, whose elements are folded as f32.
+/// [`sum_fold`] in any type that has an order except f16 and bf16, whose elements are folded as f32.
 ///
 /// # Errors
 /// As [`sum_fold`].
@@ -83,7 +83,7 @@ pub(crate) fn ordered_fold(
     dispatch_all_types!(ordered_computing, kernel, "reduction", T => run::<T, _>(input, out, mask, OrderedNumbers(fold), Epilogue::Identity, fold.identity()))
 }
 
-/// The same for f32 and f64.
+/// [`sum_fold`] in f32 and f64.
 ///
 /// # Errors
 /// As [`sum_fold`].
@@ -93,9 +93,9 @@ pub(crate) fn float_fold(
     mask: DimMask,
     kernel: ScalarType,
     fold: impl FloatFold,
-    finish: Epilogue,
+    epilogue: Epilogue,
 ) -> Result<()> {
-    dispatch_all_types!(wide_floats, kernel, "reduction", T => run::<T, _>(input, out, mask, Floats(fold), finish, fold.identity()))
+    dispatch_all_types!(wide_floats, kernel, "reduction", T => run::<T, _>(input, out, mask, Floats(fold), epilogue, fold.identity()))
 }
 
 fn run<T, F>(
@@ -103,7 +103,7 @@ fn run<T, F>(
     out: &Tensor,
     mask: DimMask,
     lanes: F,
-    finish: Epilogue,
+    epilogue: Epilogue,
     identity: Scalar,
 ) -> Result<()>
 where
@@ -117,11 +117,11 @@ where
         out,
         mask,
         T::SCALAR_TYPE,
-        &Folding::<T, F>::new(lanes, finish, identity, Prefetch::for_fold(input)),
+        &Folding::<T, F>::new(lanes, epilogue, identity, Prefetch::for_fold(input)),
     )
 }
 
-/// Folds elements of type `kernel`, over whichever walk suits the geometry.
+/// Folds elements of type `kernel` by the loop that suits the geometry.
 fn run_any(
     input: &Tensor,
     out: &Tensor,

@@ -1,4 +1,4 @@
-//! Building an iterator: a list of named steps, each of which reads what the ones before it found.
+//! Building an iterator, in named steps that each use the results of the ones before.
 
 use super::operand::{Handle, Operand, Output};
 use super::types::result_type;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 type Order = SmallVec<[usize; 6]>;
 
 impl<'a> TensorIterator<'a> {
-    /// A formula of no input, for an output that exists: `fill_`.
+    /// A formula without inputs, for an output that exists: `fill_`.
     pub fn build_nullary_op(&mut self) -> Result<()> {
         if self.build_trivial_nullary() { Ok(()) } else { self.build(Config::SAME) }
     }
@@ -28,7 +28,7 @@ impl<'a> TensorIterator<'a> {
         self.build_from(&[a], Config::PROMOTE_FLOAT)
     }
 
-    /// A question about one input: `isnan`.
+    /// A predicate of one input: `isnan`.
     #[inline]
     pub fn build_unary_bool_op(&mut self, a: &'a Tensor) -> Result<()> {
         self.build_from(&[a], Config::COMPARE)
@@ -40,13 +40,13 @@ impl<'a> TensorIterator<'a> {
         self.build_from(&[a, b], Config::PROMOTE)
     }
 
-    /// The same for a formula of floating point numbers: `div`.
+    /// A formula of two inputs that are converted to floating point: `div`.
     #[inline]
     pub fn build_binary_float_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
         self.build_from(&[a, b], Config::PROMOTE_FLOAT)
     }
 
-    /// A question about two inputs: `eq`.
+    /// A predicate of two inputs: `eq`.
     #[inline]
     pub fn build_comparison_op(&mut self, a: &'a Tensor, b: &'a Tensor) -> Result<()> {
         self.build_from(&[a, b], Config::COMPARE)
@@ -71,13 +71,13 @@ impl<'a> TensorIterator<'a> {
         self.build(config)
     }
 
-    /// One more input, read in place.
+    /// Adds an input.
     pub fn add_input(&mut self, tensor: &'a Tensor) {
         self.begin();
         self.operands.push(Operand::input(tensor));
     }
 
-    /// One more input, made by the meta function itself.
+    /// Adds an input that the meta function made itself.
     pub fn add_owned_input(&mut self, tensor: Tensor) {
         self.begin();
         self.operands.push(Operand::owned_input(tensor));
@@ -176,8 +176,8 @@ impl<'a> TensorIterator<'a> {
         Ok(())
     }
 
-    /// An output that was given has the shape of the result, or gets it from [`finish_out`](Self::finish_out), with the values: until
-    /// then a new tensor takes its place.
+    /// An `out=` tensor of another shape than the result is resized, and gets the values, in [`finish_out`](Self::finish_out): until
+    /// then a new tensor is written instead.
     fn mark_outputs(&mut self) -> Result<()> {
         for operand in &mut self.operands[..self.outputs] {
             let sizes = operand.geometry().map(Geometry::sizes).unwrap_or_default();
@@ -217,8 +217,8 @@ impl<'a> TensorIterator<'a> {
                 let (Some(tensor), Some(geometry)) = (input.tensor(), input.geometry()) else { continue };
                 let read = StridedView::with_geometry(tensor.impl_(), geometry);
                 if crate::structured::overlaps_partially(read, written)? {
-                    let seen = tensor.alias_as(read.sizes(), read.strides(), geometry.storage_offset())?;
-                    input.handle = Handle::Owned(crate::structured::private_copy(&seen)?);
+                    let alias = tensor.alias_as(read.sizes(), read.strides(), geometry.storage_offset())?;
+                    input.handle = Handle::Owned(crate::structured::private_copy(&alias)?);
                 }
             }
         }
@@ -272,7 +272,8 @@ impl<'a> TensorIterator<'a> {
         order
     }
 
-    /// Which of two dimensions should be further in, asked of the operands in turn; a broadcast one has no opinion.
+    /// Which of two dimensions should be further in: decided by the first operand whose strides differ; a broadcast dimension decides
+    /// nothing.
     fn compare_dimensions(&self, a: usize, b: usize) -> std::cmp::Ordering {
         for operand in &self.operands {
             if operand.strides.is_empty() {
@@ -292,7 +293,7 @@ impl<'a> TensorIterator<'a> {
         std::cmp::Ordering::Equal
     }
 
-    /// Makes the outputs that do not exist yet, dense in the order of the walk.
+    /// Allocates the outputs that do not exist yet, dense in the order of the loops.
     fn allocate_outputs(&mut self, order: &[usize], device: Device) -> Result<()> {
         let dims = self.shape.len();
         for operand in &mut self.operands[..self.outputs] {
@@ -303,10 +304,10 @@ impl<'a> TensorIterator<'a> {
             let mut strides = DimVec::from_elem(0, dims);
             operand.strides.clear();
             let mut next = 1i64;
-            for (place, &d) in order.iter().enumerate() {
+            for (position, &d) in order.iter().enumerate() {
                 strides[dims - 1 - d] = next;
                 operand.strides.push(next * size);
-                next = next.saturating_mul(self.shape[place].max(1));
+                next = next.saturating_mul(self.shape[position].max(1));
             }
             let tensor = Tensor::empty_with_strides(&self.sizes, &strides, operand.dtype, device)?;
             operand.handle = Handle::Owned(tensor);
@@ -315,7 +316,7 @@ impl<'a> TensorIterator<'a> {
         Ok(())
     }
 
-    /// Joins neighbouring dimensions that every operand steps through as one.
+    /// Coalesces neighbouring dimensions that are one dimension for every operand.
     pub(super) fn coalesce_dimensions(&mut self) {
         let dims = self.shape.len();
         let mut last = 0;
@@ -330,7 +331,7 @@ impl<'a> TensorIterator<'a> {
                 if self.shape[last] == 1 {
                     self.copy_strides(d, last);
                 }
-                // Only sizes beside a 0 wrap, and that stays 0.
+                // The product overflows only where another size is 0, and then stays 0.
                 self.shape[last] = self.shape[last].wrapping_mul(self.shape[d]);
             } else {
                 last += 1;

@@ -1,4 +1,4 @@
-//! What a family of operators asks of the iterator.
+//! The rules of type promotion and conversion that a family of operators requires of the iterator.
 
 use flambeau_core::ScalarType;
 
@@ -11,7 +11,7 @@ pub struct Config {
     pub promote_integers_to_float: bool,
     /// The type of the result, where it is not the common one: `bool` for comparisons.
     pub output_dtype: Option<ScalarType>,
-    /// Inputs keep the types they have; the kernel reads them as they are: `where`'s condition, `index`.
+    /// Inputs are not converted, and the kernel reads their own types: `where`'s condition, `index`.
     pub keep_input_dtypes: bool,
     /// The result may be written into a tensor of any type, even a lower category: `copy_`.
     pub cast_freely: bool,

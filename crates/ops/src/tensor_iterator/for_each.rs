@@ -1,4 +1,4 @@
-//! Walking an iterator: two-dimensional stretches, cut by size alone, on one thread or several.
+//! Loops over an iterator's elements: two-dimensional parts, split by size alone, on one thread or several.
 #![expect(unsafe_code, reason = "addresses cross to other threads under the guards taken by the caller")]
 
 use super::{Operand, TensorIterator};
@@ -6,16 +6,16 @@ use crate::parallel::parallel_for;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Elements below which a walk stays on the calling thread. PyTorch's `GRAIN_SIZE`.
+/// Elements below which a loop stays on the calling thread. PyTorch's `GRAIN_SIZE`.
 pub const GRAIN: usize = 32 * 1024;
 
-/// The grain of so many elements: of a few grains, one of so many `parts` of a grain, so that all threads end together.
+/// The grain size for so many elements: for fewer than eight grains, `1 / parts` of [`GRAIN`], so that threads get equal shares.
 #[inline]
 pub(crate) fn grain_of(elements: usize, parts: usize) -> usize {
     if elements < 8 * GRAIN { GRAIN / parts } else { GRAIN }
 }
 
-/// The direction in which blocks follow one another.
+/// The dimension in which blocks follow one another.
 #[derive(Clone, Copy)]
 pub(crate) enum Along {
     /// Side by side in a row of the output.
@@ -24,7 +24,7 @@ pub(crate) enum Along {
     Rows,
 }
 
-/// The first element of each operand, and how far each steps per element (`[0]`) and per row (`[1]`), in bytes.
+/// The address of the first element of each operand, and its strides per element (`inner`) and per row (`outer`), in bytes.
 pub struct Pointers<'p> {
     /// One address per operand.
     pub data: &'p [*mut u8],
@@ -38,7 +38,7 @@ pub struct Pointers<'p> {
 #[derive(Clone, Copy)]
 struct Shared<'p>(&'p [*mut u8]);
 
-// SAFETY: the pointers are only read through `walk`, whose caller holds the guards until every thread is done.
+// SAFETY: the pointers are only read by loops whose caller holds the guards until every thread is done.
 unsafe impl Sync for Shared<'_> {}
 
 impl<'p> Shared<'p> {
@@ -49,78 +49,78 @@ impl<'p> Shared<'p> {
 }
 
 impl TensorIterator<'_> {
-    /// Calls `stretch(pointers, n, rows)` until every element was met once, on as many threads as pay. `data` are the
-    /// addresses given by [`with_pointers`](Self::with_pointers).
+    /// Calls `body(pointers, n, rows)` for parts of `rows` rows of `n` elements until every element was visited once, on several
+    /// threads where there are more than [`GRAIN`]. `data` are the addresses given by [`with_pointers`](Self::with_pointers).
     #[inline]
-    pub fn for_each(&self, data: &[*mut u8], stretch: impl Fn(Pointers<'_>, usize, usize) + Sync) {
+    pub fn for_each(&self, data: &[*mut u8], body: impl Fn(Pointers<'_>, usize, usize) + Sync) {
         let numel = self.numel() as usize;
         if numel <= GRAIN {
-            return self.serial_for_each(data, 0..numel, stretch);
+            return self.serial_for_each(data, 0..numel, body);
         }
         let shared = Shared(data);
-        parallel_for(0..numel, GRAIN, |range| self.serial_for_each(shared.pointers(), range, &stretch));
+        parallel_for(0..numel, GRAIN, |range| self.serial_for_each(shared.pointers(), range, &body));
     }
 
-    /// The same for a part of the elements, counted in the order of the walk, on this thread.
+    /// [`for_each`](Self::for_each) for the elements `range`, counted innermost dimension first, on this thread.
     #[inline]
     pub fn serial_for_each(
         &self,
         data: &[*mut u8],
         range: Range<usize>,
-        stretch: impl Fn(Pointers<'_>, usize, usize),
+        body: impl Fn(Pointers<'_>, usize, usize),
     ) {
         if range.is_empty() {
             return;
         }
         let (inner, outer) = (self.strides_in(0), self.strides_in(1));
         if self.shape().len() == 1 && range.start == 0 {
-            return stretch(Pointers { data, inner: &inner, outer: &outer }, range.len(), 1);
+            return body(Pointers { data, inner: &inner, outer: &outer }, range.len(), 1);
         }
         if self.shape().len() == 1 {
             let moved = moved(data, &inner, range.start as i64);
-            return stretch(Pointers { data: &moved, inner: &inner, outer: &outer }, range.len(), 1);
+            return body(Pointers { data: &moved, inner: &inner, outer: &outer }, range.len(), 1);
         }
-        self.walk_stretches(data, range, |data, n, rows| {
-            stretch(Pointers { data, inner: &inner, outer: &outer }, n, rows);
+        self.for_each_rectangle(data, range, |data, n, rows| {
+            body(Pointers { data, inner: &inner, outer: &outer }, n, rows);
         });
     }
 
-    /// Calls `block(pointers, n, rows)` until every element was met once: blocks of at most so many columns and rows, which are the
-    /// first dimension and dimension `dim`, one after another in the dimension `along`. `outer` strides are those of `dim`.
+    /// Calls `block(pointers, n, rows)` until every element was visited once: for blocks of at most `max[0]` columns and `max[1]` rows, of
+    /// the first dimension and dimension `dim`, in the order `along`. `outer` strides are those of `dim`.
     pub(crate) fn for_each_block(
         &self,
         data: &[*mut u8],
         dim: usize,
-        most: [usize; 2],
+        max: [usize; 2],
         along: Along,
         block: &(dyn Fn(Pointers<'_>, usize, usize) + Sync),
     ) {
-        let (walked, cut) = match along {
+        let (inner_loop, split) = match along {
             Along::Columns => (0, 1),
             Along::Rows => (1, 0),
         };
         let sizes = [self.shape()[0] as usize, self.shape()[dim] as usize];
-        let strips = sizes[cut].div_ceil(most[cut]);
+        let strips = sizes[split].div_ceil(max[split]);
         let count = self.numel() as usize / (sizes[0] * sizes[1]).max(1) * strips;
         let strides = [self.strides_in(0), self.strides_in(dim)];
         let [inner, outer] = &strides;
         let shared = Shared(data);
-        parallel_for(0..count, (GRAIN / (sizes[walked] * most[cut])).max(1), |range| {
+        parallel_for(0..count, (GRAIN / (sizes[inner_loop] * max[split])).max(1), |range| {
             for index in range {
-                let (first, data) = (index % strips * most[cut], shared.pointers());
+                let (first, data) = (index % strips * max[split], shared.pointers());
                 let strip = self.block_start(data, dim, index / strips);
-                let strip = moved(&strip, &strides[cut], first as i64);
-                let mut here = [most[cut].min(sizes[cut] - first); 2];
-                for at in (0..sizes[walked]).step_by(most[walked]) {
-                    here[walked] = most[walked].min(sizes[walked] - at);
-                    let data = &moved(&strip, &strides[walked], at as i64);
+                let strip = moved(&strip, &strides[split], first as i64);
+                let mut here = [max[split].min(sizes[split] - first); 2];
+                for at in (0..sizes[inner_loop]).step_by(max[inner_loop]) {
+                    here[inner_loop] = max[inner_loop].min(sizes[inner_loop] - at);
+                    let data = &moved(&strip, &strides[inner_loop], at as i64);
                     block(Pointers { data, inner, outer }, here[0], here[1]);
                 }
             }
         });
     }
 
-    /// Addresses at place number `index` of the dimensions other than the first and `dim`.
+    /// Addresses at position `index` of the dimensions other than the first and `dim`.
     fn block_start(&self, data: &[*mut u8], dim: usize, index: usize) -> SmallVec<[*mut u8; 4]> {
         let start = |(operand, data): (&Operand<'_>, &*mut u8)| {
             let (mut offset, mut index) = (0, index as i64);
@@ -138,8 +138,8 @@ impl TensorIterator<'_> {
         self.operands().iter().map(|o| o.strides.get(d).copied().unwrap_or(0)).collect()
     }
 
-    /// Cuts `range` into rectangles of the two innermost dimensions.
-    fn walk_stretches(
+    /// Splits `range` into rectangles of the two innermost dimensions.
+    fn for_each_rectangle(
         &self,
         data: &[*mut u8],
         range: Range<usize>,
@@ -155,18 +155,18 @@ impl TensorIterator<'_> {
             } else {
                 (left.min(width - column), 1)
             };
-            let place: SmallVec<[*mut u8; 4]> = self
+            let start: SmallVec<[*mut u8; 4]> = self
                 .operands
                 .iter()
                 .zip(data)
                 .map(|(o, p)| p.wrapping_offset(self.offset_of(&o.strides, at)))
                 .collect();
-            call(&place, n, rows);
+            call(&start, n, rows);
             at += n * rows;
         }
     }
 
-    /// The byte offset of element number `at` for an operand of these strides.
+    /// The byte offset of element `at` for an operand of these strides.
     fn offset_of(&self, strides: &[i64], mut at: usize) -> isize {
         let mut offset = 0i64;
         for (&size, &stride) in self.shape().iter().zip(strides) {

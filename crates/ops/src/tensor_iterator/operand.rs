@@ -1,4 +1,4 @@
-//! One operand of an iterator: a tensor, how it is stepped through, and in which type the formula meets it.
+//! One operand of an iterator: a tensor, its strides in the loops, and its type.
 
 use crate::Tensor;
 use flambeau_core::{DimVec, Error, ErrorKind, Geometry, Guarded, Result, ScalarType, Storage, StridedView};
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 /// Operands, inline for ternary formulas.
 pub type Operands<'a> = SmallVec<[Operand<'a>; 4]>;
 
-/// What becomes of an output.
+/// Where an output's tensor comes from.
 #[derive(Clone, Copy)]
 pub(super) enum Output<'a> {
     /// A new tensor.
@@ -15,7 +15,7 @@ pub(super) enum Output<'a> {
     /// `self` of an in-place call.
     InPlace(&'a Tensor),
     /// `out=`.
-    Given(&'a Tensor),
+    Out(&'a Tensor),
 }
 
 /// Whether an operand is written.
@@ -29,21 +29,21 @@ pub enum Role {
 
 pub(super) enum Handle<'a> {
     None,
-    /// With its geometry when the call began, which is the call's throughout.
+    /// With its geometry when the call began, which is used throughout the call.
     Borrowed(&'a Tensor, &'a Geometry),
-    /// Nobody else's.
+    /// Made by the call.
     Owned(Tensor),
 }
 
 impl<'a> Handle<'a> {
-    /// A tensor as it is now.
+    /// A tensor with its present geometry.
     #[inline(always)]
     pub(super) fn borrowed(tensor: &'a Tensor) -> Self {
         Handle::Borrowed(tensor, tensor.geometry())
     }
 }
 
-/// A tensor in the walk.
+/// An operand of an iterator.
 pub struct Operand<'a> {
     pub(super) handle: Handle<'a>,
     pub(super) output: Option<Output<'a>>,
@@ -71,8 +71,8 @@ impl<'a> Operand<'a> {
         Operand { handle, output: None, strides: DimVec::new(), fresh: false, dtype }
     }
 
-    /// An input that was looked at before.
-    pub(super) fn seen(tensor: &'a Tensor, geometry: &'a Geometry) -> Self {
+    /// An input whose geometry was read before.
+    pub(super) fn with_geometry(tensor: &'a Tensor, geometry: &'a Geometry) -> Self {
         Operand { handle: Handle::Borrowed(tensor, geometry), ..Self::input(tensor) }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Its sizes, strides and offset, once there is a tensor: those that the whole call goes by.
+    /// Its sizes, strides and offset, once there is a tensor: those that are used throughout the call.
     #[inline]
     pub fn geometry(&self) -> Option<&Geometry> {
         match &self.handle {
@@ -110,10 +110,10 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Brings the values of the tensor that stands for a given one to it.
-    pub(super) fn put_into_given(&self) -> Result<()> {
+    /// Copies the values to `out` where a new tensor was written instead.
+    pub(super) fn copy_to_out(&self) -> Result<()> {
         match (&self.output, &self.handle) {
-            (Some(Output::Out(given)), Handle::Owned(made)) => crate::structured::put_into(made, given),
+            (Some(Output::Out(out)), Handle::Owned(made)) => crate::structured::resize_and_copy(made, out),
             _ => Ok(()),
         }
     }

@@ -1,13 +1,13 @@
-//! The geometry of a reduction: which input elements meet in each output element. It names no device and no formula.
+//! The geometry of a reduction: which input elements are reduced to each output element. It depends on no device and no formula.
 
 use crate::Tensor;
 use flambeau_core::{DimVec, Result, ScalarType, ensure, shape};
 use smallvec::SmallVec;
 
-/// One dimension of a walk; strides in bytes.
+/// One dimension of a loop; strides in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dim {
-    /// How many steps.
+    /// How many elements.
     pub size: i64,
     /// Bytes from one input element to the next.
     pub input: i64,
@@ -57,7 +57,7 @@ impl DimMask {
         (0..sizes.len()).filter(|&d| kept(d)).map(|d| if self.has(d) { 1 } else { sizes[d] }).collect()
     }
 
-    /// How many elements of `sizes` meet in one output element.
+    /// How many elements of `sizes` are reduced to one output element.
     pub fn count(self, sizes: &[i64]) -> i64 {
         (0..sizes.len()).filter(|&d| self.has(d)).fold(1, |count: i64, d| count.saturating_mul(sizes[d]))
     }
@@ -66,9 +66,9 @@ impl DimMask {
 /// A reduction of one input into one output: dimensions kept and dimensions reduced, both coalesced, innermost first.
 #[derive(Debug, Clone)]
 pub struct Reduction {
-    /// One step each per output element.
+    /// The dimensions of the output elements.
     pub kept: Dims,
-    /// The elements that meet in one output element.
+    /// The dimensions of the elements that are reduced to one output element.
     pub reduced: Dims,
     /// The type of the input's elements in memory.
     pub input: ScalarType,
@@ -87,17 +87,17 @@ impl Reduction {
         ensure!(keepdim || output.dim() == kept_dims, Internal, "a reduction's output has the wrong rank");
         let mut made = Reduction { kept: Dims::new(), reduced: Dims::new(), input: input.dtype() };
         let mut out = 0;
-        // Where there are no elements, strides may be any numbers, and nobody goes by them.
+        // Where there are no elements, strides may be any numbers, and none is used.
         for d in 0..input.dim() {
             let (size, stride) = (input.sizes()[d], input.strides()[d].wrapping_mul(size_in));
             if mask.has(d) {
                 made.reduced.push(Dim { size, input: stride, output: 0 });
             } else {
-                let place = if keepdim { d } else { out };
+                let out_dim = if keepdim { d } else { out };
                 made.kept.push(Dim {
                     size,
                     input: stride,
-                    output: output.strides()[place].wrapping_mul(size_out),
+                    output: output.strides()[out_dim].wrapping_mul(size_out),
                 });
                 out += 1;
             }
@@ -112,26 +112,26 @@ impl Reduction {
 
     /// How many output elements there are.
     pub fn outputs(&self) -> usize {
-        steps(&self.kept)
+        numel(&self.kept)
     }
 
-    /// How many input elements meet in each.
+    /// How many input elements are reduced to each.
     pub fn count(&self) -> usize {
-        steps(&self.reduced)
+        numel(&self.reduced)
     }
 
-    /// The byte offsets, in input and output, of output element number `index`.
+    /// The byte offsets, in input and output, of output element `index`.
     pub fn kept_offsets(&self, index: usize) -> (isize, isize) {
         offsets(&self.kept, index)
     }
 }
 
-/// How many steps a walk over `dims` has; beside a dimension of none, those of others may be more than can be counted.
-fn steps(dims: &[Dim]) -> usize {
-    dims.iter().fold(1, |steps: usize, dim| steps.saturating_mul(dim.size as usize))
+/// How many elements `dims` have. Saturates: beside a dimension of size 0, the product of others may overflow.
+fn numel(dims: &[Dim]) -> usize {
+    dims.iter().fold(1, |numel: usize, dim| numel.saturating_mul(dim.size as usize))
 }
 
-/// The byte offsets of step number `index` of a walk over `dims`.
+/// The byte offsets of element `index` of `dims`.
 pub fn offsets(dims: &[Dim], mut index: usize) -> (isize, isize) {
     let (mut input, mut output) = (0i64, 0i64);
     for dim in dims {
@@ -143,13 +143,13 @@ pub fn offsets(dims: &[Dim], mut index: usize) -> (isize, isize) {
     (input as isize, output as isize)
 }
 
-/// Whether a step along `dim` is the next one after all steps along `last`.
+/// Whether `dim` continues `last`: its stride is that of the element after the last one of `last`.
 fn follows(last: &Dim, dim: &Dim) -> bool {
     let after = [last.input, last.output].map(|step| step.wrapping_mul(last.size));
     after == [dim.input, dim.output]
 }
 
-/// Joins neighbours that are stepped through as one.
+/// Coalesces neighbouring dimensions that continue each other.
 fn coalesce(dims: &mut Dims) {
     let mut joined = Dims::new();
     for dim in dims.drain(..) {

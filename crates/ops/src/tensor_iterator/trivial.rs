@@ -1,5 +1,5 @@
-//! The simplest calls: contiguous inputs of one shape, type and device, of which one may be a number or a tensor of one without
-//! dimensions, and an output just like them. A call of no input but with a contiguous output is as simple.
+//! Trivial calls: contiguous inputs of one shape, type and device, of which one may be a number or a zero-dimensional tensor, and an
+//! output like them. A call without inputs and with a contiguous output is trivial too.
 
 use super::operand::{Handle, Operand, Operands, Output};
 use super::{Config, TensorIterator};
@@ -8,22 +8,22 @@ use flambeau_core::{
     Access, Geometry, Guarded, Result, Scalar, ScalarType, Storage, StridedView, ensure, shape, with_guards,
 };
 
-/// The most inputs a trivial call has.
-const INPUTS: usize = 3;
+/// The largest number of inputs of a trivial call.
+const MAX_INPUTS: usize = 3;
 
-/// A trivial call, built. The note at [`TensorIterator`] says what for.
+/// A trivial call, built: see the note on trivial calls at [`TensorIterator`].
 pub(crate) struct TrivialIter<'a> {
-    /// The inputs, the last repeated up to `INPUTS`.
-    inputs: [&'a Tensor; INPUTS],
-    /// Theirs when the call began.
-    geometries: [&'a Geometry; INPUTS],
+    /// The inputs, the last repeated up to `MAX_INPUTS`.
+    inputs: [&'a Tensor; MAX_INPUTS],
+    /// The geometries of the inputs when the call began.
+    geometries: [&'a Geometry; MAX_INPUTS],
     count: usize,
-    /// The type of the first input: bool of a condition, whatever the others are, else theirs.
+    /// The type of the first input: bool for the condition of `where`, else that of all inputs.
     leading: ScalarType,
     /// Which input is a number instead, `2` in `x * 2`.
     number: Option<usize>,
-    /// That number, where the call came with a `Scalar`.
-    owned: Option<Tensor>,
+    /// That number as a tensor, where the call has it as a `Scalar`.
+    owned_number: Option<Tensor>,
     output: Handle<'a>,
     numel: i64,
     pub(crate) dtype: ScalarType,
@@ -31,25 +31,25 @@ pub(crate) struct TrivialIter<'a> {
 }
 
 impl<'a> TensorIterator<'a> {
-    /// Builds the call if it is trivial; else changes nothing and answers `false`.
+    /// Builds the call if it is trivial; else changes nothing and returns `false`.
     #[inline]
     pub(super) fn build_trivial<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         config: Config,
     ) -> Result<bool> {
-        if N == 0 || N > INPUTS {
+        if N == 0 || N > MAX_INPUTS {
             return Ok(false);
         }
-        // The one look at each, which all that follows goes by.
+        // Each geometry is read once, and used throughout the call: another thread may replace it.
         let geometries = inputs.map(Tensor::geometry);
-        let first = Seen { tensor: inputs[0], geometry: geometries[0] };
+        let first = WithGeometry { tensor: inputs[0], geometry: geometries[0] };
         if !first.geometry.is_contiguous() || !self.operands.is_empty() {
             return Ok(false);
         }
         let mut alike = !first.tensor.is_wrapped_number();
         for i in 1..N {
-            let other = Seen { tensor: inputs[i], geometry: geometries[i] };
+            let other = WithGeometry { tensor: inputs[i], geometry: geometries[i] };
             alike = alike && !other.tensor.is_wrapped_number() && first.is_like(other);
         }
         if alike {
@@ -58,7 +58,7 @@ impl<'a> TensorIterator<'a> {
         self.build_trivial_with_number(inputs, &geometries, config)
     }
 
-    /// The same for a call that is not one of alike tensors; it may be one of those and a number.
+    /// [`build_trivial`](Self::build_trivial) for inputs that are not all alike: they may be so but for a number.
     #[inline(never)]
     fn build_trivial_with_number<const N: usize>(
         &mut self,
@@ -67,10 +67,10 @@ impl<'a> TensorIterator<'a> {
         config: Config,
     ) -> Result<bool> {
         let tensors = || {
-            let seen = inputs.iter().zip(geometries).map(|(tensor, geometry)| Seen { tensor, geometry });
-            seen.filter(|seen| !seen.tensor.is_wrapped_number())
+            let operand = inputs.iter().zip(geometries).map(|(tensor, geometry)| WithGeometry { tensor, geometry });
+            operand.filter(|operand| !operand.tensor.is_wrapped_number())
         };
-        let Some(first) = tensors().find(|seen| seen.geometry.dim() > 0).or_else(|| tensors().next()) else {
+        let Some(first) = tensors().find(|operand| operand.geometry.dim() > 0).or_else(|| tensors().next()) else {
             return Ok(false);
         };
         if !first.geometry.is_contiguous() {
@@ -80,10 +80,10 @@ impl<'a> TensorIterator<'a> {
         let mut number = None;
         for (i, (t, geometry)) in inputs.iter().zip(geometries).enumerate() {
             let may_be_number = if t.is_wrapped_number() {
-                config.promote_inputs && stays(dtype, t.dtype())
+                config.promote_inputs && keeps_dtype(dtype, t.dtype())
             } else if geometry.dim() == 0 && first.geometry.dim() > 0 {
                 t.dtype() == dtype && t.device() == device
-            } else if first.is_like(Seen { tensor: t, geometry }) {
+            } else if first.is_like(WithGeometry { tensor: t, geometry }) {
                 continue;
             } else {
                 false
@@ -96,14 +96,14 @@ impl<'a> TensorIterator<'a> {
         self.set_trivial(inputs, geometries, first, number, config)
     }
 
-    /// Keeps the call, of inputs that are like the contiguous `first` but for the one that is a `number`, if its output is like
-    /// them too.
+    /// Stores the call, whose inputs are like the contiguous `first` but for the `number`, if its output is like them too; else returns
+    /// `false`.
     #[inline(always)]
     fn set_trivial<const N: usize>(
         &mut self,
         inputs: &[&'a Tensor; N],
         geometries: &[&'a Geometry; N],
-        first: Seen<'a>,
+        first: WithGeometry<'a>,
         number: Option<usize>,
         config: Config,
     ) -> Result<bool> {
@@ -119,19 +119,19 @@ impl<'a> TensorIterator<'a> {
             ),
             Output::InPlace(t) | Output::Out(t) => {
                 let written = t.geometry();
-                // A number must not be among the elements that are written.
-                let apart = |(i, input): (usize, &&Tensor)| {
+                // An input is the same view of the output's memory or shares none; a number's element must not be overwritten.
+                let is_safe = |(i, input): (usize, &&Tensor)| {
                     !Storage::ptr_eq(input.storage(), t.storage())
                         || (geometries[i].storage_offset() == written.storage_offset() && number != Some(i))
                 };
-                let seen = Seen { tensor: t, geometry: written };
-                if result != dtype || !first.is_like(seen) || !inputs.iter().enumerate().all(apart) {
+                let operand = WithGeometry { tensor: t, geometry: written };
+                if result != dtype || !first.is_like(operand) || !inputs.iter().enumerate().all(is_safe) {
                     return Ok(false);
                 }
                 Handle::Borrowed(t, written)
             }
         };
-        // One by one: read together, what has just been written apart would have to be waited for.
+        // Copied element by element (Note: store forwarding, in `flambeau_core`).
         let [second, third] = [1.min(N - 1), 2.min(N - 1)];
         self.common_dtype = dtype;
         self.trivial = Some(TrivialIter {
@@ -140,7 +140,7 @@ impl<'a> TensorIterator<'a> {
             count: N,
             leading: dtype,
             number,
-            owned: None,
+            owned_number: None,
             output,
             numel: first.geometry.numel(),
             dtype,
@@ -152,15 +152,15 @@ impl<'a> TensorIterator<'a> {
 
 /// A tensor with its geometry when the call began.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
+struct WithGeometry<'a> {
     tensor: &'a Tensor,
     geometry: &'a Geometry,
 }
 
-impl Seen<'_> {
-    /// Whether another one is of the type, device and sizes of this contiguous one, and contiguous as well.
+impl WithGeometry<'_> {
+    /// Whether `other` has the type, device and sizes of this contiguous tensor, and is contiguous as well.
     #[inline(always)]
-    fn is_like(self, other: Seen<'_>) -> bool {
+    fn is_like(self, other: WithGeometry<'_>) -> bool {
         std::ptr::eq(self.geometry, other.geometry)
             || (self.tensor.dtype() == other.tensor.dtype()
                 && self.tensor.device() == other.tensor.device()
@@ -170,7 +170,7 @@ impl Seen<'_> {
 }
 
 impl<'a> TensorIterator<'a> {
-    /// Builds a call of no input if it is trivial.
+    /// Builds a call without inputs if it is trivial.
     #[inline]
     pub(super) fn build_trivial_nullary(&mut self) -> bool {
         let Output::InPlace(out) = self.output else { return false };
@@ -180,12 +180,12 @@ impl<'a> TensorIterator<'a> {
         }
         self.common_dtype = out.dtype();
         self.trivial = Some(TrivialIter {
-            inputs: [out; INPUTS],
-            geometries: [geometry; INPUTS],
+            inputs: [out; MAX_INPUTS],
+            geometries: [geometry; MAX_INPUTS],
             count: 0,
             leading: out.dtype(),
             number: None,
-            owned: None,
+            owned_number: None,
             output: Handle::Borrowed(out, geometry),
             numel: geometry.numel(),
             dtype: out.dtype(),
@@ -194,25 +194,25 @@ impl<'a> TensorIterator<'a> {
         true
     }
 
-    /// Builds a choice between two inputs by a condition of bool, which takes no part in promotion.
+    /// Builds `where`: the choice between two inputs by a bool condition, which takes no part in promotion.
     ///
     /// # Errors
     /// Those of [`build`](Self::build).
     pub fn build_choice(&mut self, condition: &'a Tensor, yes: &'a Tensor, no: &'a Tensor) -> Result<()> {
-        let chosen = condition.geometry();
-        if self.is_trivial_choice(condition, chosen, [yes, no])
+        let geometry = condition.geometry();
+        if self.is_trivial_choice(condition, geometry, [yes, no])
             && self.build_trivial(&[yes, no], Config::PROMOTE)?
             && let Some(trivial) = &mut self.trivial
         {
             ensure!(
-                trivial.numel == chosen.numel(),
+                trivial.numel == geometry.numel(),
                 Busy,
                 "{}: expected sizes that stay as they are during the call but another thread has changed them",
                 self.name
             );
             trivial.inputs = [condition, yes, no];
-            trivial.geometries = [chosen, trivial.geometries[0], trivial.geometries[1]];
-            trivial.number = trivial.number.map(|place| place + 1);
+            trivial.geometries = [geometry, trivial.geometries[0], trivial.geometries[1]];
+            trivial.number = trivial.number.map(|index| index + 1);
             (trivial.count, trivial.leading) = (3, ScalarType::Bool);
             return Ok(());
         }
@@ -220,19 +220,19 @@ impl<'a> TensorIterator<'a> {
         self.build(Config::PROMOTE)
     }
 
-    /// Whether a call that is trivial without its condition is so with it.
-    fn is_trivial_choice(&self, condition: &Tensor, chosen: &Geometry, values: [&Tensor; 2]) -> bool {
-        let like = |t: &Tensor| shape::same(t.sizes(), chosen.sizes()) && t.device() == condition.device();
-        let apart = match self.output {
+    /// Whether a `where` is trivial if it is so without its condition, of this geometry.
+    fn is_trivial_choice(&self, condition: &Tensor, geometry: &Geometry, values: [&Tensor; 2]) -> bool {
+        let like = |t: &Tensor| shape::same(t.sizes(), geometry.sizes()) && t.device() == condition.device();
+        let non_aliasing = match self.output {
             Output::Allocate => true,
             Output::InPlace(t) | Output::Out(t) => !Storage::ptr_eq(t.storage(), condition.storage()),
         };
         condition.dtype() == ScalarType::Bool
-            && chosen.dim() > 0
-            && chosen.is_contiguous()
+            && geometry.dim() > 0
+            && geometry.is_contiguous()
             && values.iter().all(|t| t.dim() == 0 || like(t))
             && values.iter().any(|t| t.dim() > 0)
-            && apart
+            && non_aliasing
     }
 
     /// Builds a call of a tensor and a number.
@@ -241,12 +241,12 @@ impl<'a> TensorIterator<'a> {
     /// Those of [`build`](Self::build).
     pub fn build_number_op(&mut self, a: &'a Tensor, number: Scalar, config: Config) -> Result<()> {
         let number = Tensor::wrapped_number(number)?;
-        if stays(a.dtype(), number.dtype())
+        if keeps_dtype(a.dtype(), number.dtype())
             && self.build_trivial(&[a, a], config)?
             && let Some(trivial) = &mut self.trivial
         {
             trivial.number = Some(1);
-            trivial.owned = Some(number);
+            trivial.owned_number = Some(number);
             return Ok(());
         }
         self.add_input(a);
@@ -255,24 +255,24 @@ impl<'a> TensorIterator<'a> {
     }
 }
 
-/// Whether elements of this type keep it beside a number of that one.
+/// Whether a tensor of type `dtype` and a number of type `number` promote to `dtype`.
 #[inline]
-fn stays(dtype: ScalarType, number: ScalarType) -> bool {
+fn keeps_dtype(dtype: ScalarType, number: ScalarType) -> bool {
     dtype == number || dtype.is_floating_point() || (number != ScalarType::F64 && dtype != ScalarType::Bool)
 }
 
-/// A storage and what is wanted of it.
+/// A storage and how it is accessed.
 type AccessRequest<'s> = (&'s Storage, Access);
 
-/// Up to [`INPUTS`] inputs, and the output behind them.
-fn with_output<'s>(out: AccessRequest<'s>, reads: &[AccessRequest<'s>]) -> [AccessRequest<'s>; INPUTS + 1] {
-    let mut all = [out; INPUTS + 1];
-    all.iter_mut().zip(reads).for_each(|(place, read)| *place = *read);
+/// Up to [`MAX_INPUTS`] inputs, and the output after them.
+fn with_output<'s>(out: AccessRequest<'s>, reads: &[AccessRequest<'s>]) -> [AccessRequest<'s>; MAX_INPUTS + 1] {
+    let mut all = [out; MAX_INPUTS + 1];
+    all.iter_mut().zip(reads).for_each(|(slot, read)| *slot = *read);
     all
 }
 
 impl<'a> TrivialIter<'a> {
-    /// The output; to be asked once, at the end.
+    /// The output, taken once, at the end.
     #[inline]
     pub(super) fn take_output(&mut self) -> Tensor {
         match std::mem::replace(&mut self.output, Handle::None) {
@@ -320,25 +320,25 @@ impl<'a> TrivialIter<'a> {
         std::slice::from_ref(&self.numel)
     }
 
-    /// The address of the first element of the result, then those of `N` inputs. Inlined, since two that come back through memory
-    /// are read as one before they are there.
+    /// The address of the first element of the result, then those of `N` inputs. Inlined, since addresses that are returned through
+    /// memory are read by a wider load (Note: store forwarding, in `flambeau_core`).
     #[inline(always)]
     pub(crate) fn pointers<const N: usize>(&self, guarded: Guarded<'_>) -> (*mut u8, [*const u8; N]) {
         let mut from = [std::ptr::null(); N];
-        for (i, place) in from.iter_mut().enumerate() {
-            *place = guarded.ptr(self.view(i)).cast_const();
+        for (i, address) in from.iter_mut().enumerate() {
+            *address = guarded.ptr(self.view(i)).cast_const();
         }
         (self.written(guarded), from)
     }
 
-    /// The same for a call of inputs of one type, none of which is a number.
+    /// [`pointers`](Self::pointers) of a call whose inputs [are alike](Self::inputs_are_alike).
     #[inline(always)]
     pub(crate) fn pointers_alike<const N: usize>(&self, guarded: Guarded<'_>) -> (*mut u8, [*const u8; N]) {
         let size = self.dtype.size();
         let mut from = [std::ptr::null(); N];
-        for (i, place) in from.iter_mut().enumerate() {
+        for (i, address) in from.iter_mut().enumerate() {
             let offset = self.geometries[i].storage_offset() as usize * size;
-            *place = guarded.ptr_at(self.inputs[i].storage(), offset).cast_const();
+            *address = guarded.ptr_at(self.inputs[i].storage(), offset).cast_const();
         }
         (self.written(guarded), from)
     }
@@ -347,16 +347,16 @@ impl<'a> TrivialIter<'a> {
     #[inline(always)]
     fn written(&self, guarded: Guarded<'_>) -> *mut u8 {
         match &self.output {
-            // Made in row-major order from the start of its storage; nobody else has it, to give it another geometry.
+            // Allocated row-major at the start of its storage; nobody else has it and could give it another geometry.
             Handle::Owned(t) => guarded.ptr_at(t.storage(), 0),
             Handle::Borrowed(t, geometry) => guarded.ptr(StridedView::with_geometry(t.impl_(), geometry)),
             Handle::None => std::ptr::null_mut(),
         }
     }
 
-    /// Whether all inputs are of the type computed in, and none is a number.
+    /// Whether all inputs are of the common type, and none is a number.
     #[inline]
-    pub(crate) fn is_of_alike(&self) -> bool {
+    pub(crate) fn inputs_are_alike(&self) -> bool {
         self.number.is_none() && self.leading == self.dtype
     }
 
@@ -368,7 +368,7 @@ impl<'a> TrivialIter<'a> {
 
     #[inline]
     fn input(&self, i: usize) -> &Tensor {
-        match &self.owned {
+        match &self.owned_number {
             Some(number) if self.number == Some(i) => number,
             _ => self.inputs[i],
         }
@@ -377,7 +377,7 @@ impl<'a> TrivialIter<'a> {
     /// An input as it was when the call began.
     #[inline(always)]
     fn view(&self, i: usize) -> StridedView<'_> {
-        match &self.owned {
+        match &self.owned_number {
             Some(number) if self.number == Some(i) => number.strided_view(),
             _ => StridedView::with_geometry(self.inputs[i].impl_(), self.geometries[i]),
         }
@@ -392,7 +392,7 @@ impl<'a> TrivialIter<'a> {
     ) -> Result<R> {
         let mut reads: [_; N] = std::array::from_fn(|i| (self.input(i).storage(), Access::Read));
         let all;
-        let wanted = match &self.output {
+        let accesses = match &self.output {
             Handle::Owned(_) => &reads[..],
             _ => {
                 let out = (self.output().storage(), Access::Write);
@@ -409,7 +409,7 @@ impl<'a> TrivialIter<'a> {
                 }
             }
         };
-        with_guards(wanted, body).map_err(|e| e.context(name))
+        with_guards(accesses, body).map_err(|e| e.context(name))
     }
 
     /// The operands that a general build would have made.
@@ -428,12 +428,12 @@ impl<'a> TrivialIter<'a> {
             output.fresh = true;
         }
         operands.push(output);
-        operands.extend((0..self.count).map(|i| match &self.owned {
+        operands.extend((0..self.count).map(|i| match &self.owned_number {
             Some(number) if self.number == Some(i) => Operand::owned_input(number.clone()),
-            _ => Operand::seen(self.inputs[i], self.geometries[i]),
+            _ => Operand::with_geometry(self.inputs[i], self.geometries[i]),
         }));
-        for (place, operand) in operands.iter_mut().enumerate() {
-            let repeated = self.number.is_some_and(|i| place == 1 + i);
+        for (index, operand) in operands.iter_mut().enumerate() {
+            let repeated = self.number.is_some_and(|i| index == 1 + i);
             operand.strides.push(if repeated { 0 } else { operand.dtype.size() as i64 });
         }
         operands

@@ -3,7 +3,7 @@
 use crate::Tensor;
 use flambeau_core::{Result, Scalar, ScalarType, bail, default_dtype};
 
-/// The types met so far, by rank.
+/// The types found so far, by rank.
 #[derive(Default, Clone, Copy)]
 struct Ranks {
     dimensioned: Option<ScalarType>,

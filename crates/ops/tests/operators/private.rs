@@ -5,17 +5,17 @@
 #[path = "../../src/loops/reduce/accumulator.rs"]
 mod accumulator;
 #[path = "../../src/native/element_bits.rs"]
-mod stored;
+mod element_bits;
 #[path = "../../src/loops/strided.rs"]
 mod strided;
 #[path = "../../src/native/strided_iter.rs"]
-mod walk;
+mod strided_iter;
 
 use accumulator::Accumulator;
 use half::f16;
-use stored::Sortable;
+use element_bits::Sortable;
 use strided::copy_strided;
-use walk::Walk;
+use strided_iter::StridedIter;
 
 #[test]
 fn offsets_are_those_of_nested_loops() {
@@ -35,13 +35,13 @@ fn offsets_are_those_of_nested_loops() {
             expected = expected.iter().flat_map(|o| (0..sizes[d]).map(move |i| step(o, i))).collect();
         }
         let mut met = vec![];
-        let walk = Walk::new(sizes, [a, b]);
-        walk.each(|offsets| met.push(offsets));
+        let iter = StridedIter::new(sizes, [a, b]);
+        iter.for_each(|offsets| met.push(offsets));
         assert_eq!(met, expected, "{sizes:?}");
         let mut parts = vec![];
-        for start in (0..walk.numel()).step_by(5) {
-            walk.stretches(start..(start + 5).min(walk.numel()), |first, n| {
-                let steps = walk.steps();
+        for start in (0..iter.numel()).step_by(5) {
+            iter.for_each_run(start..(start + 5).min(iter.numel()), |first, n| {
+                let steps = iter.steps();
                 parts.extend((0..n as i64).map(|j| [first[0] + j * steps[0], first[1] + j * steps[1]]));
             });
         }
@@ -52,14 +52,14 @@ fn offsets_are_those_of_nested_loops() {
 #[test]
 fn order_is_that_of_the_values_with_nan_last() {
     let values = [f32::NEG_INFINITY, -2.0, -1e-40, 0.0, 1e-40, 1.0, f32::INFINITY, f32::NAN];
-    assert!(values.windows(2).all(|w| w[0].order() < w[1].order()));
-    assert_eq!((-0.0f32).order(), 0.0f32.order());
-    assert_eq!((-f32::NAN).order(), f32::NAN.order());
-    assert!(values.iter().all(|v| v.order() >> 32 == 0));
+    assert!(values.windows(2).all(|w| w[0].sort_key() < w[1].sort_key()));
+    assert_eq!((-0.0f32).sort_key(), 0.0f32.sort_key());
+    assert_eq!((-f32::NAN).sort_key(), f32::NAN.sort_key());
+    assert!(values.iter().all(|v| v.sort_key() >> 32 == 0));
     let integers = [i64::MIN, -1, 0, 1, i64::MAX];
-    assert!(integers.windows(2).all(|w| w[0].order() < w[1].order()));
-    assert!((-1i8).order() < 1i8.order() && i8::MIN.order() == 0 && u8::MAX.order() == 255);
-    assert!(f16::from_f32(-1.0).order() < f16::from_f32(2.0).order());
+    assert!(integers.windows(2).all(|w| w[0].sort_key() < w[1].sort_key()));
+    assert!((-1i8).sort_key() < 1i8.sort_key() && i8::MIN.sort_key() == 0 && u8::MAX.sort_key() == 255);
+    assert!(f16::from_f32(-1.0).sort_key() < f16::from_f32(2.0).sort_key());
 }
 
 #[test]

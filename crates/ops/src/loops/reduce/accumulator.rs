@@ -1,21 +1,21 @@
-//! One element of a type that is not named, by value: what walks of reductions keep of a line.
+//! A value of any element type, erased: the accumulator of a row in loops that are compiled once for all types.
 #![expect(unsafe_code, reason = "reads and writes elements as bytes")]
 
 use bytemuck::NoUninit;
 use flambeau_core::ScalarType;
 use std::mem::MaybeUninit;
 
-/// As many bytes as the largest element has, and as aligned as elements are.
+/// Memory for an element of the largest type, aligned like elements.
 pub(super) type Words = [u64; 2];
 
 const _: () = assert!(ScalarType::Complex128.size() <= size_of::<Words>());
 
-/// An element of up to sixteen bytes, in the first of these. Only those of the element are written: what is larger than it costs nothing.
+/// An element of up to sixteen bytes, in the first bytes. Only those are written, so that small elements do not pay for large ones.
 #[derive(Clone, Copy)]
 pub(super) struct Accumulator(MaybeUninit<Words>);
 
 impl Accumulator {
-    /// Of an element.
+    /// Holding `value`.
     #[inline]
     pub(super) fn of<T: NoUninit>(value: T) -> Self {
         const { assert!(size_of::<T>() <= size_of::<Words>()) };
@@ -25,19 +25,19 @@ impl Accumulator {
         Accumulator(words)
     }
 
-    /// Where the element is.
+    /// The address of the element.
     #[inline]
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }
 
-    /// Where an element is written.
+    /// The address at which an element is written.
     #[inline]
     pub(super) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
 
-    /// Words full of this element, of `size` bytes.
+    /// Words filled with this element of `size` bytes.
     ///
     /// # Safety
     /// - It is of that size, which is a power of two.
@@ -45,7 +45,7 @@ impl Accumulator {
         let mut words = [0; 2];
         let to = words.as_mut_ptr().cast::<u8>();
         for at in (0..size_of::<Words>()).step_by(size) {
-            // SAFETY: an element, and its place in the words.
+            // SAFETY: an element, copied inside the words.
             unsafe { to.add(at).copy_from_nonoverlapping(self.as_ptr(), size) };
         }
         words

@@ -1,21 +1,21 @@
-//! A fold as the walks know it: without its formula and without the type of its elements, so that they are compiled once for
-//! all folds and types.
-#![expect(unsafe_code, reason = "declares what a fold promises")]
+//! A type-erased fold, without its formula and the type of its elements, so that the loops over dimensions are compiled once for all
+//! folds and types.
+#![expect(unsafe_code, reason = "declares folds of raw elements")]
 
 use super::accumulator::Accumulator;
 use super::fold::{DenseRows, RowFold};
 
 /// A fold with its kernels. Accumulators and elements are of one type, which only the fold knows.
 pub(super) trait AnyFold: Sync {
-    /// What changes nothing.
+    /// The identity element.
     fn identity(&self) -> Accumulator;
 
-    /// Folds `count` lines of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK), into adjacent accumulators at `to`; lines begin
-    /// `apart` bytes from each other.
+    /// Folds each of `count` rows of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK), into adjacent accumulators at `to`; rows
+    /// begin `row_stride` bytes from each other.
     ///
     /// # Safety
-    /// - The lines are valid for reading, and `to` for writing.
-    unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize);
+    /// - The rows are valid for reading, and `to` for writing.
+    unsafe fn fold_rows(&self, from: *const u8, n: usize, row_stride: isize, to: *mut u8, count: usize);
 
     /// The fold of `n` dense elements, at most a [`CHUNK`](super::fold::CHUNK).
     ///
@@ -25,18 +25,18 @@ pub(super) trait AnyFold: Sync {
     unsafe fn block(&self, from: *const u8, n: usize) -> Accumulator {
         let mut state = self.identity();
         // SAFETY: this function's condition; an accumulator takes any element.
-        unsafe { self.lines(from, n, 0, state.as_mut_ptr(), 1) };
+        unsafe { self.fold_rows(from, n, 0, state.as_mut_ptr(), 1) };
         state
     }
 
-    /// Of two accumulators, the first for earlier elements.
+    /// Two accumulators combined, the first for earlier elements.
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator;
 
-    /// Folds `n` columns of `rows` into the accumulators at `to`; `accumulators` tells that the rows are such too.
+    /// Folds each of `n` columns of `rows` into its accumulator at `to`; `accumulators` says that the rows are accumulators too.
     ///
     /// # Safety
     /// - The rows are valid for reading `n` elements, and `to` for writing them.
-    unsafe fn rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool);
+    unsafe fn accumulate_rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool);
 
     /// Writes the results of `n` dense accumulators `stride` bytes apart.
     ///
@@ -62,14 +62,14 @@ impl RowFold<1> for &dyn AnyFold {
         unsafe { AnyFold::block(self, from, n) }
     }
 
-    unsafe fn lines(self, lines: DenseRows<1>) {
-        let DenseRows { from, n, size, apart, to: [to], strides: [stride], count } = lines;
+    unsafe fn rows(self, rows: DenseRows<1>) {
+        let DenseRows { from, n, size, row_stride, to: [to], strides: [stride], count } = rows;
         // SAFETY: this function's conditions.
         unsafe {
             if stride != size as isize {
-                return lines.each(self);
+                return rows.each(self);
             }
-            AnyFold::lines(self, from, n, apart, to, count);
+            AnyFold::fold_rows(self, from, n, row_stride, to, count);
             AnyFold::write(self, to, count, to, stride);
         }
     }

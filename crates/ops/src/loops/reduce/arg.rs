@@ -1,5 +1,6 @@
-//! Where the extreme of a line is: the extreme of a block first, then the first element equal to it. NaN beats everything.
-#![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
+//! The index of the maximum or minimum of a row: the extreme value of a block first, then the first element equal to it. NaN is taken
+//! for more extreme than any number.
+#![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::blocks::fold_dense_ordered;
 use super::fold::{RowFold, OrderedFold, computing_type};
@@ -27,18 +28,18 @@ impl<I: Isa, T: Lanes<I>> Kernel<I, usize> for Find<T> {
     #[inline(always)]
     unsafe fn run(self) -> usize {
         let lanes = T::Vector::LANES;
-        let wanted = T::Vector::splat(self.value.widen());
-        let nan = wanted.ne(wanted);
+        let value = T::Vector::splat(self.value.widen());
+        let nan = value.ne(value);
         // SAFETY: reads stay below `n`.
         unsafe {
-            let is_wanted = |x: T::Vector| x.eq(wanted) | (x.ne(x) & nan);
+            let is_equal = |x: T::Vector| x.eq(value) | (x.ne(x) & nan);
             let mut at = 0;
-            while at + lanes <= self.n && !is_wanted(T::load(self.from.add(at))).any() {
+            while at + lanes <= self.n && !is_equal(T::load(self.from.add(at))).any() {
                 at += lanes;
             }
-            // One by one within the vector; its lanes after the first hold zeros, which are not looked at.
+            // Element by element within the vector: `load_partial` sets the lanes after the first to 0, and the mask leaves them out.
             let one = <T::Vector as Vector>::Mask::first(1);
-            while at < self.n && !(is_wanted(T::load_partial(self.from.add(at), 1)) & one).any() {
+            while at < self.n && !(is_equal(T::load_partial(self.from.add(at), 1)) & one).any() {
                 at += 1;
             }
             at
@@ -46,14 +47,14 @@ impl<I: Isa, T: Lanes<I>> Kernel<I, usize> for Find<T> {
     }
 }
 
-/// The extreme of a run and its place in the line.
+/// The extreme of a run of elements and its index in the row.
 #[derive(Clone, Copy)]
 struct Extreme<T> {
     value: T,
     index: usize,
 }
 
-/// Which extreme, and how what comes next is asked for.
+/// Which extreme, and how to prefetch.
 #[derive(Clone, Copy)]
 struct ArgFold<T> {
     largest: bool,
@@ -75,7 +76,7 @@ impl<T: Element + PartialOrd + Convert> ArgFold<T> {
         }
     }
 
-    /// The first of equals.
+    /// The more extreme of two, the first of equals.
     fn better(self, a: Extreme<T>, b: Extreme<T>) -> Extreme<T> {
         let is_nan = |x: T| x.partial_cmp(&x).is_none();
         let wins = if self.largest { b.value > a.value } else { b.value < a.value };
@@ -116,14 +117,14 @@ macro_rules! arg_folds {
 
 arg_folds!(1, |state, to| to[0].cast::<i64>().write_unaligned(state.index as i64); bool u8 i8 i16 i32 i64 f32 f64);
 arg_folds!(2, |state, to| {
-    put(to[0], state.value);
+    write(to[0], state.value);
     to[1].cast::<i64>().write_unaligned(state.index as i64);
 }; bool u8 i8 i16 i32 i64 f32 f64);
 
 /// # Safety
 /// - `to` is valid for writing a `T`.
 #[inline]
-unsafe fn put<T>(to: *mut u8, value: T) {
+unsafe fn write<T>(to: *mut u8, value: T) {
     // SAFETY: this function's condition.
     unsafe { to.cast::<T>().write_unaligned(value) }
 }

@@ -1,4 +1,4 @@
-//! The vector kernels of a fold: a dense block into one value, and rows into a row of accumulators.
+//! The vector kernels of a fold: dense rows into one accumulator each, and rows into a row of accumulators.
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::accumulator::Accumulator;
@@ -14,7 +14,7 @@ use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// A fold as the kernels need it.
+/// A fold on vectors of an instruction set.
 pub(crate) trait LaneFold<I: Isa, T: Lanes<I>>: Copy + CodegenAnchor {
     fn identity(self) -> T::Vector;
     fn step(self, acc: T::Vector, x: T::Vector) -> T::Vector;
@@ -51,25 +51,25 @@ lane_fold!(Numbers, NumberFold, Lanes);
 lane_fold!(OrderedNumbers, OrderedFold, OrderedLanes);
 lane_fold!(Floats, FloatFold, FloatLanes);
 
-/// A fold of elements of `T` and what becomes of its result.
+/// A fold of elements of `T` with its epilogue.
 #[derive(Clone, Copy)]
 pub(crate) struct Folding<T, F> {
     lanes: F,
-    finish: Epilogue,
+    epilogue: Epilogue,
     identity: T,
     prefetch: Prefetch,
 }
 
 impl<T: Element, F> Folding<T, F> {
-    pub(super) fn new(lanes: F, finish: Epilogue, identity: Scalar, prefetch: Prefetch) -> Self {
-        Folding { lanes, finish, identity: T::from_scalar(identity), prefetch }
+    pub(super) fn new(lanes: F, epilogue: Epilogue, identity: Scalar, prefetch: Prefetch) -> Self {
+        Folding { lanes, epilogue, identity: T::from_scalar(identity), prefetch }
     }
 }
 
 impl<T, F: Copy> Folding<T, F> {
-    /// The kernel for a single line of `n` elements.
-    fn one_line(&self, from: *const T, n: usize, to: *mut T) -> FoldEachRow<T, F> {
-        FoldEachRow { from, n, apart: 0, to, count: 1, pairs: false, prefetch: self.prefetch, lanes: self.lanes }
+    /// The kernel for a single row of `n` elements.
+    fn one_row(&self, from: *const T, n: usize, to: *mut T) -> FoldEachRow<T, F> {
+        FoldEachRow { from, n, row_stride: 0, to, count: 1, pairs: false, prefetch: self.prefetch, lanes: self.lanes }
     }
 }
 
@@ -84,10 +84,10 @@ where
         Accumulator::of(self.identity)
     }
 
-    unsafe fn lines(&self, from: *const u8, n: usize, apart: isize, to: *mut u8, count: usize) {
+    unsafe fn fold_rows(&self, from: *const u8, n: usize, row_stride: isize, to: *mut u8, count: usize) {
         let (from, to) = (from.cast(), to.cast());
-        // SAFETY: the lines hold `n` elements each, and `to` takes one of each.
-        unsafe { dispatch(FoldEachRow { apart, count, ..self.one_line(from, n, to) }) }
+        // SAFETY: the rows hold `n` elements each, and `to` takes one for each.
+        unsafe { dispatch(FoldEachRow { row_stride, count, ..self.one_row(from, n, to) }) }
     }
 
     fn combine(&self, a: Accumulator, b: Accumulator) -> Accumulator {
@@ -96,12 +96,12 @@ where
             let pair = [a, b].map(|acc| load_one(acc.as_ptr().cast::<T>()));
             let (from, mut result) = (pair.as_ptr(), self.identity);
             let to = &raw mut result;
-            dispatch(FoldEachRow { pairs: true, ..self.one_line(from, 2, to) });
+            dispatch(FoldEachRow { pairs: true, ..self.one_row(from, 2, to) });
             Accumulator::of(result)
         }
     }
 
-    unsafe fn rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool) {
+    unsafe fn accumulate_rows(&self, rows: &[*const u8], to: *mut u8, n: usize, accumulators: bool) {
         let (rows, count, to) = (rows.as_ptr(), rows.len(), to.cast::<T>());
         // SAFETY: the rows and `to` hold `n` elements.
         unsafe {
@@ -114,7 +114,7 @@ where
             // SAFETY: `from` holds `n` accumulators, and each address takes a result.
             unsafe {
                 let value = load_one(from.cast::<T>().add(i));
-                to.offset(i as isize * stride).cast::<T>().write_unaligned(self.finish.apply(value));
+                to.offset(i as isize * stride).cast::<T>().write_unaligned(self.epilogue.apply(value));
             }
         }
     }
@@ -138,7 +138,7 @@ where
     unsafe { dispatch(FoldKernel { from, n, prefetch, lanes: Numbers(fold) }) }
 }
 
-/// The same with an [`OrderedFold`].
+/// Folds `n` dense elements with an [`OrderedFold`].
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -156,7 +156,7 @@ where
     unsafe { dispatch(FoldKernel { from, n, prefetch, lanes: OrderedNumbers(fold) }) }
 }
 
-/// The same with a [`FloatFold`].
+/// Folds `n` dense elements with a [`FloatFold`].
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -194,13 +194,14 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I, T> for FoldKernel<T, F> {
     }
 }
 
-/// Folds `count` lines of `n` elements each, `apart` bytes from one to the next, into adjacent accumulators; or combines pairs of them.
+/// Folds each of `count` rows of `n` elements, `row_stride` bytes from one to the next, into adjacent accumulators; or, with `pairs`,
+/// combines two accumulators.
 ///
-/// Lines are folded in one call, so that the processor reads the next one while it adds up the lanes of this one.
+/// All rows are folded by one call, so that the processor loads the next row while it combines the lanes of this one.
 pub(crate) struct FoldEachRow<T, F> {
     from: *const T,
     n: usize,
-    apart: isize,
+    row_stride: isize,
     to: *mut T,
     count: usize,
     pairs: bool,
@@ -215,9 +216,9 @@ impl<T, F: CodegenAnchor> CodegenAnchor for FoldEachRow<T, F> {
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        for line in 0..self.count {
-            let from = self.from.wrapping_byte_offset(line as isize * self.apart);
-            // SAFETY: each line holds `n` elements, and `to` takes one of each.
+        for row in 0..self.count {
+            let from = self.from.wrapping_byte_offset(row as isize * self.row_stride);
+            // SAFETY: each row holds `n` elements, and `to` takes one for each.
             unsafe {
                 let acc = if self.pairs {
                     let [a, b] = [0, 1].map(|i| T::Vector::splat(T::load_one(from.add(i)).widen()));
@@ -225,13 +226,13 @@ impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for FoldEachRow<T, F> {
                 } else {
                     fold_lanes::<I, T, F>(from, self.n, self.prefetch, self.lanes)
                 };
-                self.to.add(line).write_unaligned(first_lane::<I, T>(acc));
+                self.to.add(row).write_unaligned(first_lane::<I, T>(acc));
             }
         }
     }
 }
 
-/// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16.
+/// Levels of the tree of blocks in one call: a [`CHUNK`] holds 16 blocks.
 const LEVELS: usize = 5;
 
 /// The fold of `n` elements, at most a [`CHUNK`], in lane 0.
@@ -280,7 +281,7 @@ pub(super) unsafe fn fold_lanes<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     }
 }
 
-/// The fold of a block, spread over the lanes.
+/// The fold of a block, as a vector whose lanes are to be combined.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -300,23 +301,23 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
         while at + 4 * lanes <= n {
             for (i, acc) in acc.iter_mut().enumerate() {
                 let from = from.add(at + i * lanes);
-                let soon = from.cast::<u8>().wrapping_add(prefetch.bytes);
+                let later = from.cast::<u8>().wrapping_add(prefetch.distance);
                 if prefetch.by_halves {
-                    if prefetch.bytes != 0 {
-                        I::prefetch_second(soon);
+                    if prefetch.distance != 0 {
+                        I::prefetch_second(later);
                     }
                     touch_second_half::<I, T>(from.cast());
-                } else if prefetch.bytes != 0 {
-                    I::prefetch(soon);
+                } else if prefetch.distance != 0 {
+                    I::prefetch(later);
                 }
                 *acc = f.step(*acc, T::load(from));
             }
             at += 4 * lanes;
         }
-        let mut place = 0;
+        let mut next = 0;
         while at + lanes <= n {
-            acc[place] = f.step(acc[place], T::load(from.add(at)));
-            place += 1;
+            acc[next] = f.step(acc[next], T::load(from.add(at)));
+            next += 1;
             at += lanes;
         }
         if at < n {
@@ -328,16 +329,16 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
     f.combine(f.combine(acc[0], acc[1]), f.combine(acc[2], acc[3]))
 }
 
-/// Lanes of the longest vector.
+/// Lanes of the largest vector.
 const MOST_LANES: usize = 64;
 
-/// The lanes of a vector in memory, the first ones of these. Read one by one they compile to shuffles: a masked load of what was just
-/// stored would wait for it to reach the cache.
+/// The lanes of a vector, in the first elements of an array. Read one by one they compile to shuffles, where a masked load of what was
+/// just stored would stall (Note: store forwarding, in `flambeau_core`).
 #[inline(always)]
 fn lanes_of<V: Number>(vector: V) -> [MaybeUninit<V::Element>; MOST_LANES] {
     const { assert!(V::LANES <= MOST_LANES) };
     let mut lanes = [const { MaybeUninit::uninit() }; MOST_LANES];
-    // SAFETY: there is room for a vector.
+    // SAFETY: the array takes a vector.
     unsafe { vector.store(lanes.as_mut_ptr().cast()) };
     lanes
 }
@@ -373,20 +374,20 @@ impl<T, F: CodegenAnchor> CodegenAnchor for AccumulateRows<T, F> {
     type Anchor = F::Anchor;
 }
 
-/// Rows that pass together: more would be more streams than the processor fetches ahead.
-const TOGETHER: usize = 8;
+/// How many rows are accumulated in one pass: the hardware prefetcher follows no more sequences of reads at a time.
+const ROWS_PER_PASS: usize = 8;
 
 impl<I: Isa, T: Lanes<I>, F: LaneFold<I, T>> Kernel<I> for AccumulateRows<T, F> {
     #[inline(always)]
     unsafe fn run(self) {
-        for first in (0..self.count).step_by(TOGETHER) {
+        for first in (0..self.count).step_by(ROWS_PER_PASS) {
             // SAFETY: each of the `count` rows and `to` hold `n` elements.
-            unsafe { pass::<I, T, F>(&self, first, TOGETHER.min(self.count - first)) };
+            unsafe { pass::<I, T, F>(&self, first, ROWS_PER_PASS.min(self.count - first)) };
         }
     }
 }
 
-/// `count` rows from number `first` on, all columns.
+/// Accumulates rows `first..first + count`, all columns.
 ///
 /// # Safety
 /// - Each of these rows and `to` hold `n` elements.

@@ -1,4 +1,4 @@
-//! Partial results combined as the carries of a binary counter: a balanced tree, whatever their number.
+//! Cascade summation: partial results are combined like the carries of a binary counter, as a balanced tree for any number of them.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ impl<S: Copy> Cascade<S> {
         Cascade { partials: SmallVec::new(), count: 0 }
     }
 
-    /// All `parts` together; `None` where there are none.
+    /// All `parts` combined; `None` where there are none.
     #[inline]
     pub(crate) fn of(parts: impl Iterator<Item = S>, combine: impl Fn(S, S) -> S) -> Option<S> {
         let mut cascade = Cascade::new();
@@ -22,7 +22,7 @@ impl<S: Copy> Cascade<S> {
         cascade.finish(combine)
     }
 
-    /// One more part, which joins those before it that are as large.
+    /// Adds a part, which is combined with those before it that are as large.
     #[inline]
     pub(crate) fn push(&mut self, part: S, combine: impl Fn(S, S) -> S) {
         let (mut part, mut carries) = (part, self.count);
@@ -36,7 +36,7 @@ impl<S: Copy> Cascade<S> {
         self.count += 1;
     }
 
-    /// All parts together; `None` where there were none.
+    /// All parts combined; `None` where there were none.
     #[inline]
     pub(crate) fn finish(mut self, combine: impl Fn(S, S) -> S) -> Option<S> {
         let mut all = self.partials.pop()?;

@@ -1,9 +1,9 @@
-//! DimCounter over dimensions, one element after another, without a division for each.
+//! An index into several dimensions that is advanced element by element, without a division for each. PyTorch's `DimCounter`.
 
 use crate::tensor_iterator::{Dim, offsets};
 use smallvec::SmallVec;
 
-/// Where a walk over dimensions stands.
+/// An index into dimensions, and the byte offsets of its element.
 pub(crate) struct DimCounter<'d> {
     dims: &'d [Dim],
     at: SmallVec<[i64; 6]>,
@@ -14,7 +14,7 @@ pub(crate) struct DimCounter<'d> {
 }
 
 impl<'d> DimCounter<'d> {
-    /// At step number `index` of a walk over `dims`, innermost first.
+    /// At element `index` of `dims`, innermost dimension first.
     #[inline]
     pub(crate) fn new(dims: &'d [Dim], index: usize) -> Self {
         let (input, output) = offsets(dims, index);
@@ -27,13 +27,13 @@ impl<'d> DimCounter<'d> {
         DimCounter { dims, at: at.collect(), input, output }
     }
 
-    /// How many steps are left in the innermost dimension, this one included.
+    /// How many elements are left in the innermost dimension, this one included.
     #[inline]
     pub(crate) fn left_in_row(&self) -> usize {
         self.dims.first().map_or(1, |dim| (dim.size - self.at[0]) as usize)
     }
 
-    /// `n` steps further, at most to the end of the innermost dimension.
+    /// Advances by `n` elements, at most to the end of the innermost dimension.
     #[inline]
     pub(crate) fn advance(&mut self, n: usize) {
         let mut n = n as i64;

@@ -1,50 +1,51 @@
-//! What a fold is: of lanes, or of dense elements with a state of its own; and the type it is computed in.
-#![expect(unsafe_code, reason = "declares what folds of raw elements promise")]
+//! Traits of folds: on vectors, or of dense elements with a state of their own; and the type that they are computed in.
+#![expect(unsafe_code, reason = "declares folds of raw elements")]
 
 use super::cascade::Cascade;
 use crate::vectorized::{Float, Number, Ordered};
 use flambeau_core::{Element, Scalar, ScalarType};
 
-/// Elements folded by one call of a vector kernel: a quarter of a first-level cache for f32.
+/// Elements folded by one call of a vector kernel: 16 KiB of f32, which stay in L1.
 pub(crate) const BLOCK: usize = 4096;
-/// Elements that one thread takes of a line that several share; a power of two of blocks, so that the tree stays the same.
+/// Elements that one thread folds of a row that is split among threads: a number of blocks that is a power of two, so that the tree is
+/// the same as on one thread.
 pub(crate) const CHUNK: usize = 16 * BLOCK;
 
-/// A fold of elements of any one type, on lanes.
+/// A fold of elements of any one type, on vectors.
 pub(crate) trait NumberFold: Copy + Send + Sync {
-    /// What changes nothing.
+    /// The identity element.
     fn identity(self) -> Scalar;
-    /// One more element. Mark it `#[inline(always)]`.
+    /// Folds one more element. Mark it `#[inline(always)]`.
     fn step<V: Number>(self, acc: V, x: V) -> V;
-    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    /// Combines two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
     fn combine<V: Number>(self, a: V, b: V) -> V;
 }
 
-/// A fold of elements of any one type that has an order, on lanes.
+/// A fold of elements of any one type that has an order, on vectors.
 pub(crate) trait OrderedFold: Copy + Send + Sync {
-    /// What changes nothing.
+    /// The identity element.
     fn identity(self) -> Scalar;
-    /// One more element. Mark it `#[inline(always)]`.
+    /// Folds one more element. Mark it `#[inline(always)]`.
     fn step<V: Ordered>(self, acc: V, x: V) -> V;
-    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    /// Combines two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
     fn combine<V: Ordered>(self, a: V, b: V) -> V;
 }
 
-/// A fold of floating point numbers, on lanes.
+/// A fold of floating point numbers, on vectors.
 pub(crate) trait FloatFold: Copy + Send + Sync {
-    /// What changes nothing.
+    /// The identity element.
     fn identity(self) -> Scalar;
-    /// One more element. Mark it `#[inline(always)]`.
+    /// Folds one more element. Mark it `#[inline(always)]`.
     fn step<V: Float>(self, acc: V, x: V) -> V;
-    /// Two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
+    /// Combines two accumulators, the first for earlier elements. Mark it `#[inline(always)]`.
     fn combine<V: Float>(self, a: V, b: V) -> V;
 }
 
-/// What becomes of an accumulator at the end, computed in f64.
+/// What is applied to an accumulator before it is stored, computed in f64.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Epilogue {
     /// Nothing.
-    Keep,
+    Identity,
     /// Divided by a number.
     Divide(f64),
     /// Raised to a power.
@@ -66,18 +67,18 @@ impl Epilogue {
     }
 }
 
-/// A reduction of dense elements that is more than a fold of lanes: it has a state of its own and `M` results.
+/// A reduction of rows of dense elements that is more than a fold on vectors: it has a state of its own and `M` results.
 pub(crate) trait RowFold<const M: usize>: Copy + Sync {
-    /// What is known of a run of elements.
+    /// What is carried from one run of elements to the next.
     type State: Copy + Send;
-    /// Of no elements.
+    /// The state of no elements.
     fn empty(self) -> Self::State;
-    /// Of `n` elements, at most [`BLOCK`], of which the first is number `first` of its line.
+    /// The state of `n` elements, at most [`BLOCK`], of which the first has index `first` in its row.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements of the fold's type.
     unsafe fn block(self, from: *const u8, n: usize, first: usize) -> Self::State;
-    /// The same for up to [`CHUNK`] elements of `size` bytes: blocks, and what they have in common.
+    /// The state of up to [`CHUNK`] elements of `size` bytes: of blocks, combined.
     ///
     /// # Safety
     /// - As for [`block`](Self::block).
@@ -88,7 +89,7 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
             unsafe { self.block(from.add(start * size), BLOCK.min(n - start), first + start) }
         }))
     }
-    /// The same for elements that are few or many.
+    /// [`block`](Self::block) or [`run`](Self::run), by the number of elements.
     ///
     /// # Safety
     /// - As for [`block`](Self::block).
@@ -102,38 +103,38 @@ pub(crate) trait RowFold<const M: usize>: Copy + Sync {
             }
         }
     }
-    /// Folds lines and writes their results.
+    /// Folds rows and writes their results.
     ///
     /// # Safety
-    /// - The lines are valid for reading elements of the fold's type, and the places of their results for writing.
+    /// - The rows are valid for reading elements of the fold's type, and the addresses of their results for writing.
     #[inline]
-    unsafe fn lines(self, lines: DenseRows<M>) {
+    unsafe fn rows(self, rows: DenseRows<M>) {
         // SAFETY: this function's conditions.
-        unsafe { lines.each(self) }
+        unsafe { rows.each(self) }
     }
-    /// Of all `parts`, in order.
+    /// The state of all `parts`, combined in order.
     #[inline]
     fn cascade(self, parts: impl Iterator<Item = Self::State>) -> Self::State {
         Cascade::of(parts, |a, b| self.combine(a, b)).unwrap_or_else(|| self.empty())
     }
-    /// Of two runs, the first before the second.
+    /// The state of two runs of elements, the first before the second.
     fn combine(self, a: Self::State, b: Self::State) -> Self::State;
-    /// Writes the results for a line.
+    /// Writes the results for a row.
     ///
     /// # Safety
     /// - Each of `to` is valid for writing one result.
     unsafe fn write(self, state: Self::State, to: [*mut u8; M]);
 }
 
-/// Lines of dense elements, one or more and at most a [`CHUNK`], and places for their `M` results each.
+/// Rows of dense elements, one or more and at most a [`CHUNK`], and the addresses of their `M` results.
 #[derive(Clone, Copy)]
 pub(crate) struct DenseRows<const M: usize> {
     pub(super) from: *const u8,
-    /// Elements of a line, and the bytes of one.
+    /// Elements of a row, and the bytes of one.
     pub(super) n: usize,
     pub(super) size: usize,
-    /// Bytes from one line to the next.
-    pub(super) apart: isize,
+    /// Bytes from one row to the next.
+    pub(super) row_stride: isize,
     pub(super) to: [*mut u8; M],
     /// Bytes from one result to the next.
     pub(super) strides: [isize; M],
@@ -141,15 +142,15 @@ pub(crate) struct DenseRows<const M: usize> {
 }
 
 impl<const M: usize> DenseRows<M> {
-    /// Folds one after another.
+    /// Folds one row after another.
     ///
     /// # Safety
-    /// - As for [`RowFold::lines`].
+    /// - As for [`RowFold::rows`].
     #[inline]
     pub(super) unsafe fn each(self, fold: impl RowFold<M>) {
-        for line in 0..self.count as isize {
-            let from = self.from.wrapping_offset(line * self.apart);
-            let to = std::array::from_fn(|m| self.to[m].wrapping_offset(line * self.strides[m]));
+        for row in 0..self.count as isize {
+            let from = self.from.wrapping_offset(row * self.row_stride);
+            let to = std::array::from_fn(|m| self.to[m].wrapping_offset(row * self.strides[m]));
             // SAFETY: by this function's conditions.
             unsafe { fold.write(fold.dense(from, self.n, 0, self.size), to) };
         }

@@ -1,4 +1,4 @@
-//! The folds themselves: what one more element does, and what two accumulators make.
+//! The folds themselves.
 
 use super::fold::{FloatFold, NumberFold, OrderedFold};
 use crate::vectorized::{Float, Number, Ordered};
@@ -27,28 +27,28 @@ macro_rules! folds {
 }
 
 folds! { NumberFold(Number):
-    /// The sum; of bool, whether some are true.
+    /// The sum; of bool, whether any is true.
     Sum { Scalar::Int(0); |acc, x| acc + x; |a, b| a + b }
     /// The product; of bool, whether all are true.
     Product { Scalar::Int(1); |acc, x| acc * x; |a, b| a * b }
-    /// The sum of what is not NaN.
+    /// The sum of elements that are not NaN.
     NanSum { Scalar::Int(0); |acc, x| acc + V::select(x.ne(x), V::zero(), x); |a, b| a + b }
     /// The sum of squares.
     SumOfSquares { Scalar::Int(0); |acc, x| acc + x * x; |a, b| a + b }
-    /// How many are not zero.
+    /// The number of nonzero elements.
     Nonzeros { Scalar::Int(0); |acc, x| acc + V::select(x.ne(V::zero()), V::one(), V::zero()); |a, b| a + b }
 }
 
 folds! { FloatFold(Float):
     /// The sum of magnitudes.
     SumOfMagnitudes { Scalar::Int(0); |acc, x| acc + x.abs(); |a, b| a + b }
-    /// The greatest magnitude; NaN where there is one.
+    /// The maximum magnitude; NaN where there is one.
     MaxMagnitude { Scalar::Int(0); |acc, x| acc.maximum(x.abs()); |a, b| a.maximum(b) }
-    /// The least magnitude; NaN where there is one.
+    /// The minimum magnitude; NaN where there is one.
     MinMagnitude { Scalar::Float(f64::INFINITY); |acc, x| acc.minimum(x.abs()); |a, b| a.minimum(b) }
 }
 
-/// The greatest; NaN where there is one. Holds the least value of its type.
+/// The maximum; NaN where there is one. Holds the identity, the smallest value of the type.
 #[derive(Clone, Copy)]
 pub(crate) struct Maximum(Scalar);
 
@@ -73,7 +73,7 @@ impl OrderedFold for Maximum {
     }
 }
 
-/// The least; NaN where there is one. Holds the greatest value of its type.
+/// The minimum; NaN where there is one. Holds the identity, the largest value of the type.
 #[derive(Clone, Copy)]
 pub(crate) struct Minimum(Scalar);
 
@@ -98,7 +98,7 @@ impl OrderedFold for Minimum {
     }
 }
 
-/// The least and the greatest value of a type, infinities included.
+/// The smallest and the largest value of a type, infinities included.
 fn extremes(dtype: ScalarType) -> (Scalar, Scalar) {
     let between = |low: i64, high: i64| (Scalar::Int(low), Scalar::Int(high));
     match dtype {

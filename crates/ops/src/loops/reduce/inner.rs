@@ -1,4 +1,4 @@
-//! Reductions of lines: each is read in blocks, in place or through a tile, and long ones by several threads.
+//! Inner reductions: each row of reduced elements is read in blocks, in memory or through a tile; long rows are split among threads.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
 use super::accumulator::Words;
@@ -13,13 +13,14 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Lines gathered together where neighbours in memory belong to different lines: a cache line of f32.
+/// How many rows are gathered together where neighbours in memory belong to different rows: the elements of a cache line of f32.
 const WIDTH: usize = 16;
-/// Elements of each of them in a tile, and how far apart the lines begin there, which keeps them in different sets.
-const SHORT: usize = BLOCK / WIDTH;
-const PITCH: usize = SHORT + 16;
+/// How many elements of each of them a tile has.
+const GATHERED: usize = BLOCK / WIDTH;
+/// Elements from one row of a tile to the next, no power of two, so that rows are in different sets of the cache.
+const PITCH: usize = GATHERED + 16;
 
-/// Elements of one line, or of several side by side, gathered from where they lie: each of up to sixteen bytes.
+/// Gathered elements, each of up to sixteen bytes: of one row, or of up to [`WIDTH`] neighbouring ones.
 type Tile = [MaybeUninit<Words>; WIDTH * PITCH];
 
 const _: () = assert!(BLOCK <= WIDTH * PITCH);
@@ -31,11 +32,11 @@ struct Targets<const M: usize> {
     size: [usize; M],
 }
 
-// SAFETY: every thread writes the results of its own lines, while the guards are held.
+// SAFETY: every thread writes the results of its own rows, while the guards are held.
 unsafe impl<const M: usize> Sync for Targets<M> {}
 
 impl<const M: usize> Targets<M> {
-    /// The results at `offset`, for which the geometry was made, of target 0; the others have the same order.
+    /// The addresses of the results at byte offset `offset` of target 0, for which the geometry was made; the others have the same order.
     fn at(&self, offset: isize) -> [*mut u8; M] {
         let element = offset / self.size[0] as isize;
         std::array::from_fn(|m| self.base[m].wrapping_offset(element * self.size[m] as isize))
@@ -45,11 +46,11 @@ impl<const M: usize> Targets<M> {
 /// Slots for partial results, each written by one thread.
 struct Slots<S>(*mut MaybeUninit<S>);
 
-// SAFETY: as it says.
+// SAFETY: each slot is written by one thread, and read when all are done.
 unsafe impl<S: Send> Sync for Slots<S> {}
 
-/// A reduction of lines; `width` neighbours at a time.
-struct Lines<'r, F, const M: usize> {
+/// An inner reduction of groups of up to `width` neighbouring rows.
+struct InnerReduction<'r, F, const M: usize> {
     reduction: &'r Reduction,
     source: Source,
     targets: Targets<M>,
@@ -57,7 +58,7 @@ struct Lines<'r, F, const M: usize> {
     width: usize,
 }
 
-/// Folds every line into the `M` targets, contiguous in one order, whose elements have these sizes.
+/// Folds every row into the `M` targets, contiguous in one order, whose elements have these sizes.
 pub(super) fn fold_inner<F: RowFold<M>, const M: usize>(
     reduction: &Reduction,
     source: Source,
@@ -66,17 +67,17 @@ pub(super) fn fold_inner<F: RowFold<M>, const M: usize>(
     fold: F,
 ) {
     let targets = Targets { base: targets, size: sizes };
-    let lines = Lines { reduction, source, targets, fold, width: width(reduction) };
-    let (count, groups) = (reduction.count(), lines.groups());
+    let inner = InnerReduction { reduction, source, targets, fold, width: width(reduction) };
+    let (count, groups) = (reduction.count(), inner.groups());
     if count <= CHUNK {
-        let grain = (GRAIN / (count * lines.width).max(1)).max(1);
-        parallel_for(0..groups, grain, |range| lines.fold_groups(range));
+        let grain = (GRAIN / (count * inner.width).max(1)).max(1);
+        parallel_for(0..groups, grain, |range| inner.fold_groups(range));
     } else {
-        lines.fold_long(groups, count.div_ceil(CHUNK));
+        inner.fold_long(groups, count.div_ceil(CHUNK));
     }
 }
 
-/// How many lines to gather at once: several where a kept dimension is nearer in memory than the reduced one.
+/// How many rows to gather at once: several where a kept dimension is nearer in memory than the reduced one.
 fn width(reduction: &Reduction) -> usize {
     match (reduction.kept.first(), reduction.reduced.first()) {
         (Some(kept), Some(reduced)) if kept.input < reduced.input => WIDTH,
@@ -84,51 +85,51 @@ fn width(reduction: &Reduction) -> usize {
     }
 }
 
-impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
-    /// Lines in the innermost kept dimension.
-    fn row(&self) -> usize {
+impl<F: RowFold<M>, const M: usize> InnerReduction<'_, F, M> {
+    /// How many rows the innermost kept dimension has.
+    fn inner(&self) -> usize {
         self.reduction.kept.first().map_or(1, |dim| dim.size as usize)
     }
 
-    /// Groups of up to `width` lines, none of which reaches past a row.
+    /// How many groups of up to `width` rows there are, none of which reaches past the innermost kept dimension.
     fn groups(&self) -> usize {
         if self.reduction.outputs() == 0 {
             return 0;
         }
-        self.reduction.outputs() / self.row() * self.row().div_ceil(self.width)
+        self.reduction.outputs() / self.inner() * self.inner().div_ceil(self.width)
     }
 
-    /// The first line of a group, and how many there are.
-    fn lines_of(&self, group: usize) -> (usize, usize) {
+    /// The first row of a group, and how many there are.
+    fn rows_of(&self, group: usize) -> (usize, usize) {
         if self.width == 1 {
             return (group, 1);
         }
-        let in_row = self.row().div_ceil(self.width);
-        let first = group % in_row * self.width;
-        (group / in_row * self.row() + first, self.width.min(self.row() - first))
+        let groups = self.inner().div_ceil(self.width);
+        let first = group % groups * self.width;
+        (group / groups * self.inner() + first, self.width.min(self.inner() - first))
     }
 
     fn fold_groups(&self, groups: Range<usize>) {
-        let steps = DimCounter::new(&self.reduction.kept, self.lines_of(groups.start).0);
+        let counter = DimCounter::new(&self.reduction.kept, self.rows_of(groups.start).0);
         if self.width == 1 && self.is_dense() {
-            return self.fold_dense_lines(steps, groups.len());
+            return self.fold_dense_rows(counter, groups.len());
         }
-        self.fold_gathered(steps, groups);
+        self.fold_gathered(counter, groups);
     }
 
     #[inline(never)]
-    fn fold_gathered(&self, mut steps: DimCounter<'_>, groups: Range<usize>) {
+    fn fold_gathered(&self, mut counter: DimCounter<'_>, groups: Range<usize>) {
         let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
         for group in groups {
-            let (_, width) = self.lines_of(group);
-            self.fold_part(&mut tile, steps.input, width, 0..self.reduction.count(), |state| {
-                self.write(state, steps.output);
-                steps.advance(1);
+            let (_, width) = self.rows_of(group);
+            self.fold_part(&mut tile, counter.input, width, 0..self.reduction.count(), |state| {
+                self.write(state, counter.output);
+                counter.advance(1);
             });
         }
     }
 
-    /// Lines of several chunks: every chunk is a task, and the partial results meet in order.
+    /// Rows of several chunks: every chunk is a task, and the partial results are combined in order.
     fn fold_long(&self, groups: usize, chunks: usize) {
         let count = self.reduction.count();
         let mut slots = scratch::filled(MaybeUninit::<F::State>::uninit(), groups * chunks * self.width);
@@ -137,36 +138,37 @@ impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
             let shared = &shared;
             let mut tile: Tile = [MaybeUninit::uninit(); WIDTH * PITCH];
             for task in tasks {
-                let (first, width) = self.lines_of(task / chunks);
+                let (first, width) = self.rows_of(task / chunks);
                 let start = task % chunks * CHUNK;
-                let steps = DimCounter::new(&self.reduction.kept, first);
+                let counter = DimCounter::new(&self.reduction.kept, first);
                 let mut slot = task * self.width;
-                self.fold_part(&mut tile, steps.input, width, start..count.min(start + CHUNK), |state| {
-                    // SAFETY: the slots of this task, one for each of its lines, are written by nobody else.
+                self.fold_part(&mut tile, counter.input, width, start..count.min(start + CHUNK), |state| {
+                    // SAFETY: the slots of this task, one for each of its rows, are written by nobody else.
                     unsafe { shared.0.add(slot).write(MaybeUninit::new(state)) };
                     slot += 1;
                 });
             }
         });
         for group in 0..groups {
-            let (first, width) = self.lines_of(group);
-            let mut steps = DimCounter::new(&self.reduction.kept, first);
+            let (first, width) = self.rows_of(group);
+            let mut counter = DimCounter::new(&self.reduction.kept, first);
             for w in 0..width {
                 let slot = |chunk| slots[(group * chunks + chunk) * self.width + w];
-                // SAFETY: every task has written the slots of its `width` lines.
+                // SAFETY: every task has written the slots of its `width` rows.
                 let whole = self.fold.cascade((0..chunks).map(|chunk| unsafe { slot(chunk).assume_init() }));
-                self.write(whole, steps.output);
-                steps.advance(1);
+                self.write(whole, counter.output);
+                counter.advance(1);
             }
         }
     }
 
     fn write(&self, state: F::State, offset: isize) {
-        // SAFETY: the place of a result of this thread.
+        // SAFETY: the address of a result of this thread.
         unsafe { self.fold.write(state, self.targets.at(offset)) }
     }
 
-    /// Folds elements `part` of `width` neighbouring lines, the first of which begins at `offset`, and hands out their states in turn.
+    /// Folds elements `part` of `width` neighbouring rows, the first of which begins at `offset`, and calls `each` with the state of every
+    /// row, in order.
     #[inline]
     fn fold_part(
         &self,
@@ -179,31 +181,39 @@ impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
         if part.is_empty() {
             (0..width).for_each(|_| each(self.fold.empty()));
         } else if self.width == 1 {
-            each(self.fold_line(tile, offset, part));
+            each(self.fold_row(tile, offset, part));
         } else {
             self.fold_group(tile, offset, width, part, &mut each);
         }
     }
 
-    /// The next `left` lines, each of which lies densely.
-    fn fold_dense_lines(&self, mut steps: DimCounter<'_>, mut left: usize) {
+    /// Folds the next `left` rows, each of which is dense.
+    fn fold_dense_rows(&self, mut counter: DimCounter<'_>, mut left: usize) {
         let (n, size) = (self.reduction.count(), self.source.size());
-        let [apart, stride] = self.reduction.kept.first().map_or([0, 0], |dim| [dim.input, dim.output]);
+        let [row_stride, stride] = self.reduction.kept.first().map_or([0, 0], |dim| [dim.input, dim.output]);
         let stride = stride as isize / self.targets.size[0] as isize;
         let strides = self.targets.size.map(|size| stride * size as isize);
         while left > 0 {
-            let count = steps.left_in_row().min(left);
-            let (from, to) = (self.source.at(steps.input), self.targets.at(steps.output));
-            // SAFETY: these lines are in the input, and their results are this thread's to write.
+            let count = counter.left_in_row().min(left);
+            let (from, to) = (self.source.at(counter.input), self.targets.at(counter.output));
+            // SAFETY: these rows are in the input, and their results are this thread's to write.
             unsafe {
-                self.fold.lines(DenseRows { from, n, size, apart: apart as isize, to, strides, count })
+                self.fold.rows(DenseRows {
+                    from,
+                    n,
+                    size,
+                    row_stride: row_stride as isize,
+                    to,
+                    strides,
+                    count,
+                })
             };
-            steps.advance(count);
+            counter.advance(count);
             left -= count;
         }
     }
 
-    /// Whether the elements of a line, of which there are some, can be read where they are.
+    /// Whether rows are not empty and can be read in memory, without a tile.
     fn is_dense(&self) -> bool {
         let (n, size) = (self.reduction.count(), self.source.size() as i64);
         let stride = match self.reduction.reduced.as_slice() {
@@ -215,11 +225,11 @@ impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
     }
 
     #[inline]
-    fn fold_line(&self, tile: &mut Tile, offset: isize, part: Range<usize>) -> F::State {
+    fn fold_row(&self, tile: &mut Tile, offset: isize, part: Range<usize>) -> F::State {
         if self.is_dense() {
             let size = self.source.size();
             let from = self.source.at(offset).wrapping_add(part.start * size);
-            // SAFETY: these elements of a line lie densely in the input.
+            // SAFETY: these elements of a row are dense in the input.
             return unsafe { self.fold.dense(from, part.len(), part.start, size) };
         }
         self.fold_tiles(tile, offset, part)
@@ -231,7 +241,7 @@ impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
         let dims: &[Dim] = &self.reduction.reduced;
         self.fold.cascade(part.clone().step_by(BLOCK).map(|first| {
             let n = BLOCK.min(part.end - first);
-            // SAFETY: the line has these elements, and the tile takes a block.
+            // SAFETY: the row has these elements, and the tile takes a block.
             unsafe {
                 self.source.gather(offset, dims, first, n, start);
                 self.fold.block(start, n, first)
@@ -252,13 +262,13 @@ impl<F: RowFold<M>, const M: usize> Lines<'_, F, M> {
         let across = self.reduction.kept.first().map_or(0, |dim| dim.input);
         let pitch = PITCH * self.source.size();
         let mut cascades: SmallVec<[Cascade<F::State>; WIDTH]> = (0..width).map(|_| Cascade::new()).collect();
-        for first in part.clone().step_by(SHORT) {
-            let n = SHORT.min(part.end - first);
+        for first in part.clone().step_by(GATHERED) {
+            let n = GATHERED.min(part.end - first);
             let dims = &self.reduction.reduced;
-            // SAFETY: each of the lines has these elements, and the tile takes `WIDTH` lines of `SHORT`.
+            // SAFETY: each of the rows has these elements, and the tile takes `WIDTH` rows of `GATHERED`.
             unsafe { self.source.gather_across(offset, across, width, dims, first, n, start, pitch) };
             for (w, cascade) in cascades.iter_mut().enumerate() {
-                // SAFETY: the tile holds `n` elements of line `w`.
+                // SAFETY: the tile holds `n` elements of row `w`.
                 let state = unsafe { self.fold.block(start.add(w * pitch), n, first) };
                 cascade.push(state, |a, b| self.fold.combine(a, b));
             }

@@ -1,5 +1,5 @@
-//! The logarithm of a sum of exponentials, without overflow: the greatest element is taken out of every block.
-#![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
+//! The logarithm of a sum of exponentials, without overflow: the maximum of each block is subtracted first.
+#![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::blocks::{fold_dense_floats, fold_dense_ordered};
 use super::fold::{RowFold, computing_type};
@@ -11,43 +11,43 @@ use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar, ScalarType};
 use std::marker::PhantomData;
 
-/// The greatest of a run, and the sum of `e^(x - shift)`.
+/// The maximum of a run of elements, and the sum of `e^(x - shift)`.
 #[derive(Clone, Copy)]
-struct Peak {
-    greatest: f64,
+struct ShiftedSum {
+    max: f64,
     sum: f64,
 }
 
-impl Peak {
-    /// The greatest, where it is a number that can be taken out.
-    fn shift(greatest: f64) -> f64 {
-        if greatest.is_infinite() { 0.0 } else { greatest }
+impl ShiftedSum {
+    /// What is subtracted for this maximum: 0 where it is infinite.
+    fn shift(max: f64) -> f64 {
+        if max.is_infinite() { 0.0 } else { max }
     }
 
     /// The sum for another shift.
     fn shifted(self, shift: f64) -> f64 {
-        if self.sum == 0.0 { 0.0 } else { self.sum * (Self::shift(self.greatest) - shift).exp() }
+        if self.sum == 0.0 { 0.0 } else { self.sum * (Self::shift(self.max) - shift).exp() }
     }
 }
 
-/// Writes the logarithm; of two results, what was taken out and the logarithm of the rest, whose sum that is.
+/// Writes the logarithm as one result; or as two, whose sum it is: the shift, and the logarithm of the shifted sum.
 #[derive(Clone, Copy)]
 struct LogSumExp<T>(PhantomData<fn() -> T>);
 
-/// One or two results, as [`LogSumExp`] says.
-trait Written {
-    fn of(peak: Peak) -> Self;
+/// The one or two results of [`LogSumExp`].
+trait Results {
+    fn of(state: ShiftedSum) -> Self;
 }
 
-impl Written for [f64; 1] {
-    fn of(peak: Peak) -> Self {
-        [peak.sum.ln() + Peak::shift(peak.greatest)]
+impl Results for [f64; 1] {
+    fn of(state: ShiftedSum) -> Self {
+        [state.sum.ln() + ShiftedSum::shift(state.max)]
     }
 }
 
-impl Written for [f64; 2] {
-    fn of(peak: Peak) -> Self {
-        [Peak::shift(peak.greatest), peak.sum.ln()]
+impl Results for [f64; 2] {
+    fn of(state: ShiftedSum) -> Self {
+        [ShiftedSum::shift(state.max), state.sum.ln()]
     }
 }
 
@@ -55,31 +55,31 @@ macro_rules! log_sum_exp {
     ($($float:ident $dtype:ident)*) => {$(
         impl<const M: usize> RowFold<M> for LogSumExp<$float>
         where
-            [f64; M]: Written,
+            [f64; M]: Results,
         {
-            type State = Peak;
+            type State = ShiftedSum;
 
-            fn empty(self) -> Peak {
-                Peak { greatest: f64::NEG_INFINITY, sum: 0.0 }
+            fn empty(self) -> ShiftedSum {
+                ShiftedSum { max: f64::NEG_INFINITY, sum: 0.0 }
             }
             #[inline]
-            unsafe fn block(self, from: *const u8, n: usize, _: usize) -> Peak {
+            unsafe fn block(self, from: *const u8, n: usize, _: usize) -> ShiftedSum {
                 let from: *const $float = from.cast();
-                // Memory has nothing to do while exponentials are computed: they ask for the next block.
-                let next = n * size_of::<$float>();
+                // Memory is idle while exponentials are computed, so that pass prefetches the next block.
+                let distance = n * size_of::<$float>();
                 // SAFETY: `from` is valid for `n` elements.
                 unsafe {
-                    let greatest = f64::from(fold_dense_ordered(from, n, Prefetch::HARDWARE, Maximum::of(ScalarType::$dtype)));
-                    let sum = f64::from(fold_dense_floats(from, n, Prefetch::into_l1(next), SumOfExponentials(Peak::shift(greatest))));
-                    Peak { greatest, sum }
+                    let max = f64::from(fold_dense_ordered(from, n, Prefetch::HARDWARE, Maximum::of(ScalarType::$dtype)));
+                    let sum = f64::from(fold_dense_floats(from, n, Prefetch::into_l1(distance), SumOfExponentials(ShiftedSum::shift(max))));
+                    ShiftedSum { max, sum }
                 }
             }
-            fn combine(self, a: Peak, b: Peak) -> Peak {
-                let greatest = if a.greatest.is_nan() || a.greatest > b.greatest { a.greatest } else { b.greatest };
-                let shift = Peak::shift(greatest);
-                Peak { greatest, sum: a.shifted(shift) + b.shifted(shift) }
+            fn combine(self, a: ShiftedSum, b: ShiftedSum) -> ShiftedSum {
+                let max = if a.max.is_nan() || a.max > b.max { a.max } else { b.max };
+                let shift = ShiftedSum::shift(max);
+                ShiftedSum { max, sum: a.shifted(shift) + b.shifted(shift) }
             }
-            unsafe fn write(self, state: Peak, to: [*mut u8; M]) {
+            unsafe fn write(self, state: ShiftedSum, to: [*mut u8; M]) {
                 for (to, value) in to.into_iter().zip(<[f64; M]>::of(state)) {
                     // SAFETY: it takes one element.
                     unsafe { to.cast::<$float>().write_unaligned($float::from_scalar(Scalar::Float(value))) }
@@ -102,7 +102,7 @@ pub(crate) fn log_sum_exp(input: &Tensor, out: &Tensor, mask: DimMask) -> Result
     })
 }
 
-/// The same in two parts: the greatest element, and the logarithm of `sum(e^(x - greatest))`.
+/// [`log_sum_exp`] in two parts: the maximum, and the logarithm of `sum(e^(x - maximum))`.
 ///
 /// # Errors
 /// As [`row_fold`].

@@ -1,6 +1,6 @@
-//! Mean and variance: two passes over a block that stays in cache, blocks joined by the formula of Chan, Golub and LeVeque,
+//! Mean and variance: two passes over a block that stays in L1, blocks combined by the formula of Chan, Golub and LeVeque,
 //! *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances* (1979), in f64.
-#![expect(unsafe_code, reason = "reads dense elements that the driver has guards for")]
+#![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::blocks::{Numbers, fold_block};
 use super::cascade::Cascade;
@@ -17,10 +17,10 @@ use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
 use std::marker::PhantomData;
 
-/// What is known of a run of numbers.
+/// The count, mean and sum of squares of a run of numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Moments {
-    /// How many.
+    /// How many numbers.
     pub(crate) count: f64,
     /// Their mean.
     pub(crate) mean: f64,
@@ -29,18 +29,18 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Of two runs.
-    pub(crate) fn join(self, other: Moments) -> Moments {
+    /// Those of two runs together.
+    pub(crate) fn combine(self, other: Moments) -> Moments {
         if self.count == 0.0 || other.count == 0.0 {
             return if self.count == 0.0 { other } else { self };
         }
         let count = self.count + other.count;
         let delta = other.mean - self.mean;
-        let share = other.count / count;
-        let squares = self.squares + other.squares + delta * delta * self.count * share;
-        // The difference says nothing of means that are not finite, or are further apart than the greatest number.
-        let apart = || self.mean * (self.count / count) + other.mean * share;
-        let mean = if delta.is_finite() { self.mean + delta * share } else { apart() };
+        let fraction = other.count / count;
+        let squares = self.squares + other.squares + delta * delta * self.count * fraction;
+        // Means that are not finite, or whose difference overflows, are weighted without it.
+        let weighted = || self.mean * (self.count / count) + other.mean * fraction;
+        let mean = if delta.is_finite() { self.mean + delta * fraction } else { weighted() };
         Moments { count, mean, squares }
     }
 
@@ -50,20 +50,20 @@ impl Moments {
     }
 }
 
-/// Up to [`BLOCK`] dense elements, at least one: a number near their mean, as near as the type allows, the sum of the distances
-/// from it, which corrects what it lacks, and that of their squares.
-struct Distances<T> {
+/// Of 1 to [`BLOCK`] dense elements: a centre, which is their mean rounded to the element type; the sum of the deviations from it,
+/// which corrects the rounding; and the sum of the squared deviations.
+struct Deviations<T> {
     from: *const T,
     n: usize,
-    /// How the first pass asks for more.
+    /// How the first pass prefetches.
     prefetch: Prefetch,
 }
 
-impl<T> CodegenAnchor for Distances<T> {
+impl<T> CodegenAnchor for Deviations<T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
+impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Deviations<T> {
     #[inline(always)]
     unsafe fn run(self) -> [f64; 3] {
         let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
@@ -71,12 +71,12 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
         unsafe {
             let sum = fold_block::<I, T, _>(self.from, self.n, self.prefetch, Numbers(Sum));
             let centre = T::Vector::constant(total(sum) / self.n as f64);
-            let (mut plain, mut squares) = ([zero; 4], [zero; 4]);
+            let (mut deviations, mut squares) = ([zero; 4], [zero; 4]);
             let mut at = 0;
             while at + 4 * lanes <= self.n {
                 for i in 0..4 {
                     let d = T::load(self.from.add(at + i * lanes)) - centre;
-                    plain[i] = plain[i] + d;
+                    deviations[i] = deviations[i] + d;
                     squares[i] = d.mul_add(d, squares[i]);
                 }
                 at += 4 * lanes;
@@ -85,11 +85,11 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I, [f64; 3]> for Distances<T> {
                 let count = lanes.min(self.n - at);
                 let d = T::load_up_to(self.from.add(at), count) - centre;
                 let d = T::Vector::select(<T::Vector as Vector>::Mask::first(count), d, zero);
-                plain[0] = plain[0] + d;
+                deviations[0] = deviations[0] + d;
                 squares[0] = d.mul_add(d, squares[0]);
                 at += lanes;
             }
-            [spilled(centre)[0], total(four(plain)), total(four(squares))]
+            [lanes_of(centre)[0], total(four(deviations)), total(four(squares))]
         }
     }
 }
@@ -100,9 +100,9 @@ pub(crate) fn four<V: Float>([a, b, c, d]: [V; 4]) -> V {
     (a + b) + (c + d)
 }
 
-/// The lanes; zeros where there are fewer.
+/// The lanes of a vector, and zeros up to 16.
 #[inline(always)]
-fn spilled<V: Float>(v: V) -> [f64; 16] {
+fn lanes_of<V: Float>(v: V) -> [f64; 16] {
     let mut lanes = [V::Element::from_scalar(Scalar::Int(0)); 16];
     v.spill(&mut lanes);
     let mut wide = [0.0; 16];
@@ -115,7 +115,7 @@ fn spilled<V: Float>(v: V) -> [f64; 16] {
 /// The sum of all lanes, as a tree in f64.
 #[inline(always)]
 pub(crate) fn total<V: Float>(v: V) -> f64 {
-    let lanes = spilled(v);
+    let lanes = lanes_of(v);
     let (mut eight, mut quarter) = ([0.0; 8], [0.0; 4]);
     for i in 0..8 {
         eight[i] = lanes[i] + lanes[i + 8];
@@ -126,17 +126,17 @@ pub(crate) fn total<V: Float>(v: V) -> f64 {
     (quarter[0] + quarter[2]) + (quarter[1] + quarter[3])
 }
 
-/// f32 and f64, whose moments there are kernels for.
+/// f32 and f64, which have kernels for moments.
 pub(crate) trait MomentElement: Element + Convert + FloatElement {
-    /// Of at most [`BLOCK`] dense elements.
+    /// The moments of at most [`BLOCK`] dense elements.
     ///
     /// # Safety
     /// - `from` is valid for reading `n` elements.
     unsafe fn block(from: *const Self, n: usize, prefetch: Prefetch) -> Moments;
 }
 
-/// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the way
-/// of Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products* (1962), which adds up no sum.
+/// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the
+/// algorithm of Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products* (1962), which forms no sum that could overflow.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -147,12 +147,12 @@ unsafe fn of_any<T: MomentElement>(from: *const T, n: usize) -> Moments {
     let mut found = Moments::default();
     for x in numbers() {
         found.count += 1.0;
-        let distance = x - found.mean;
-        found.mean += distance / found.count;
-        found.squares += distance * (x - found.mean);
+        let deviation = x - found.mean;
+        found.mean += deviation / found.count;
+        found.squares += deviation * (x - found.mean);
     }
     if !found.mean.is_finite() {
-        // An infinity, or NaN where there are both or one of its own.
+        // An infinity; or NaN where an element is NaN, or there are both infinities.
         found.mean = numbers().map(|x| x / n as f64).sum();
     }
     found
@@ -168,14 +168,14 @@ macro_rules! moment_element {
                 }
                 let count = n as f64;
                 // SAFETY: this function's condition.
-                let [centre, off, squares] = unsafe { dispatch(Distances { from, n, prefetch }) };
-                let squares = squares - off * off / count;
+                let [centre, deviation, squares] = unsafe { dispatch(Deviations { from, n, prefetch }) };
+                let squares = squares - deviation * deviation / count;
                 if !(centre.is_finite() && squares.is_finite()) {
                     // SAFETY: this function's condition.
                     return unsafe { of_any(from, n) };
                 }
-                // Not `max`, which would take a NaN for nothing.
-                Moments { count, mean: centre + off / count, squares: if squares < 0.0 { 0.0 } else { squares } }
+                // Not `max`, which would replace a NaN by 0.
+                Moments { count, mean: centre + deviation / count, squares: if squares < 0.0 { 0.0 } else { squares } }
             }
         }
     )*};
@@ -183,7 +183,7 @@ macro_rules! moment_element {
 
 moment_element!(f32 f64);
 
-/// The moments of the `n` dense elements of a line.
+/// The moments of the `n` dense elements of a row that is read again.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -193,7 +193,7 @@ pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> M
     unsafe { moments_with_prefetch(from, n, prefetch_for_row::<T>(n)) }
 }
 
-/// The same, with a way of prefetch for more.
+/// [`moments_of`] with another prefetch.
 ///
 /// # Safety
 /// - As [`moments_of`].
@@ -204,7 +204,7 @@ pub(crate) unsafe fn moments_with_prefetch<T: MomentElement>(from: *const T, n: 
     if n <= BLOCK {
         return block(0);
     }
-    Cascade::of((0..n).step_by(BLOCK).map(block), Moments::join).unwrap_or_default()
+    Cascade::of((0..n).step_by(BLOCK).map(block), Moments::combine).unwrap_or_default()
 }
 
 /// Writes the variance, or its root, and the mean.
@@ -217,7 +217,7 @@ struct MomentFold<T> {
 }
 
 impl<T: MomentElement> MomentFold<T> {
-    fn spread(self, state: Moments) -> T {
+    fn variance_or_root(self, state: Moments) -> T {
         let variance = state.variance(self.correction);
         T::from_scalar(Scalar::Float(if self.root { variance.sqrt() } else { variance }))
     }
@@ -235,12 +235,12 @@ impl<T: MomentElement> RowFold<2> for MomentFold<T> {
         unsafe { T::block(from.cast(), n, self.prefetch) }
     }
     fn combine(self, a: Moments, b: Moments) -> Moments {
-        a.join(b)
+        a.combine(b)
     }
     unsafe fn write(self, state: Moments, to: [*mut u8; 2]) {
         // SAFETY: each takes one element.
         unsafe {
-            to[0].cast::<T>().write_unaligned(self.spread(state));
+            to[0].cast::<T>().write_unaligned(self.variance_or_root(state));
             to[1].cast::<T>().write_unaligned(T::from_scalar(Scalar::Float(state.mean)));
         }
     }
@@ -252,7 +252,7 @@ impl<T: MomentElement> RowFold<2> for MomentFold<T> {
 /// As [`row_fold`].
 pub(crate) fn moments(
     input: &Tensor,
-    spread: &Tensor,
+    variance: &Tensor,
     mean: &Tensor,
     mask: DimMask,
     correction: f64,
@@ -261,6 +261,6 @@ pub(crate) fn moments(
     let kernel = computing_type(input.dtype());
     dispatch_all_types!(wide_floats, kernel, "var", T => {
         let fold = MomentFold::<T> { correction, root, prefetch: Prefetch::for_fold(input), element: PhantomData };
-        row_fold(input, [spread, mean], mask, kernel, [kernel; 2], fold)
+        row_fold(input, [variance, mean], mask, kernel, [kernel; 2], fold)
     })
 }

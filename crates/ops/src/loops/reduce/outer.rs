@@ -1,4 +1,4 @@
-//! Reductions whose kept dimension is dense: rows of accumulators stay in cache while the rows of the input pass by.
+//! Outer reductions, whose kept dimension is dense: the rows of the input are folded into rows of accumulators that stay in L1.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
 use super::accumulator::Words;
@@ -10,24 +10,24 @@ use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};
 use smallvec::SmallVec;
 
-/// Columns of a task: a page of f32, so that a row of the input costs no more than one translation of an address.
+/// Columns of a task: a page of f32, so that a row of the input needs one or two entries of the TLB.
 const COLUMNS: usize = 1024;
-/// Rows folded into the first row of accumulators before it goes into the second.
+/// Rows folded into the row of accumulators of the first level before that is combined with the second level.
 const LEVEL: usize = 64;
 /// Rows of a task.
 const ROWS: usize = 16 * LEVEL;
 /// Rows converted at a time.
 const TILE_ROWS: usize = 8;
-/// Columns below which lines are gathered instead.
-const LEAST: usize = 8;
+/// Columns below which the inner reduction, which gathers rows, is faster.
+const MIN_COLUMNS: usize = 8;
 
-/// Whether the kept dimension lies densely, within the reduced ones.
+/// Whether the kept dimension is dense, and nearer in memory than the reduced ones.
 pub(super) fn suits(reduction: &Reduction) -> bool {
     match (reduction.kept.first(), reduction.reduced.first()) {
         (Some(kept), Some(reduced)) => {
             kept.input == reduction.input.size() as i64
                 && kept.input < reduced.input
-                && kept.size as usize >= LEAST
+                && kept.size as usize >= MIN_COLUMNS
                 && reduction.count() > 0
                 && reduction.outputs() > 0
         }
@@ -35,20 +35,20 @@ pub(super) fn suits(reduction: &Reduction) -> bool {
     }
 }
 
-/// An address that the guards of the calling thread protect, or of memory that its tasks share out.
+/// An address that the guards of the calling thread protect, or of memory that is split among its tasks.
 #[derive(Clone, Copy)]
 struct Shared(*mut u8);
 
 // SAFETY: every task writes its own part.
 unsafe impl Sync for Shared {}
 
-/// The cutting of a reduction into tasks: columns, then rows, then whatever else is kept.
+/// How a reduction is split into tasks: columns, then rows, then the other kept dimensions.
 #[derive(Clone, Copy)]
 struct Plan<'r> {
     reduction: &'r Reduction,
     source: Source,
     fold: &'r dyn AnyFold,
-    /// Words full of what changes nothing.
+    /// Words filled with the identity.
     identity: Words,
     columns: usize,
     chunks: usize,
@@ -66,7 +66,7 @@ impl Plan<'_> {
         COLUMNS.min(self.columns)
     }
 
-    /// Words that hold a row of accumulators.
+    /// How many words hold a row of accumulators.
     fn words(&self) -> usize {
         (self.width() * self.source.size()).div_ceil(size_of::<Words>())
     }
@@ -77,10 +77,10 @@ impl Plan<'_> {
 
     /// The offsets of a strip's first column, and how many there are.
     fn strip(&self, strip: usize) -> (isize, isize, usize) {
-        let in_row = self.columns.div_ceil(COLUMNS);
-        let first = strip % in_row * COLUMNS;
-        let steps = DimCounter::new(&self.reduction.kept, strip / in_row * self.columns + first);
-        (steps.input, steps.output, COLUMNS.min(self.columns - first))
+        let strips = self.columns.div_ceil(COLUMNS);
+        let first = strip % strips * COLUMNS;
+        let counter = DimCounter::new(&self.reduction.kept, strip / strips * self.columns + first);
+        (counter.input, counter.output, COLUMNS.min(self.columns - first))
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn fold_outer(reduction: &Reduction, source: Source, to: *mut u8, fol
     });
 }
 
-/// Rows of accumulators, joined as a tree; the first of them in the end.
+/// Combines rows of accumulators as a tree, and returns the first, which then has all of them.
 fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [Words]) -> &'p [Words] {
     let words = plan.words();
     let rows = parts.len() / words;
@@ -144,11 +144,11 @@ fn combine_rows<'p>(plan: &Plan<'_>, parts: &'p mut [Words]) -> &'p [Words] {
     &parts[..words]
 }
 
-/// Combines `n` accumulators with those that come after.
+/// Combines `n` accumulators with those of later elements.
 fn combine(plan: &Plan<'_>, to: &mut [Words], from: &[Words], n: usize) {
     debug_assert!(n <= plan.width() && to.len() == plan.words() && from.len() == plan.words());
     // SAFETY: both are rows of as many accumulators as the widest strip has columns.
-    unsafe { plan.fold.rows(&[from.as_ptr().cast()], to.as_mut_ptr().cast(), n, true) };
+    unsafe { plan.fold.accumulate_rows(&[from.as_ptr().cast()], to.as_mut_ptr().cast(), n, true) };
 }
 
 /// Writes the results of a strip's accumulators.
@@ -160,10 +160,10 @@ fn write(plan: &Plan<'_>, strip: usize, row: &[Words], to: Shared) {
     unsafe { plan.fold.write(row.as_ptr().cast(), n, to.0.wrapping_offset(offset), stride as isize) };
 }
 
-/// Rows of accumulators; a few columns need no allocation.
+/// Rows of accumulators; those of few columns need no allocation.
 type Accumulators = SmallVec<[Words; 16]>;
 
-/// What a thread needs for its tasks.
+/// The buffers of a thread.
 struct Work<'r> {
     plan: Plan<'r>,
     level: Accumulators,
@@ -184,35 +184,35 @@ impl<'r> Work<'r> {
         let start = task.chunk * ROWS;
         let end = self.plan.reduction.count().min(start + ROWS);
         self.total.fill(self.plan.identity);
-        let mut steps = DimCounter::new(&self.plan.reduction.reduced, start);
+        let mut counter = DimCounter::new(&self.plan.reduction.reduced, start);
         for first in (start..end).step_by(LEVEL) {
             self.level.fill(self.plan.identity);
-            self.fold_level(offset, n, LEVEL.min(end - first), &mut steps);
+            self.fold_level(offset, n, LEVEL.min(end - first), &mut counter);
             combine(&self.plan, &mut self.total, &self.level, n);
         }
     }
 
-    fn fold_level(&mut self, offset: isize, n: usize, rows: usize, steps: &mut DimCounter<'_>) {
+    fn fold_level(&mut self, offset: isize, n: usize, rows: usize, counter: &mut DimCounter<'_>) {
         let mut addresses = [std::ptr::null(); LEVEL];
         let group = if self.direct { LEVEL } else { TILE_ROWS };
         for first in (0..rows).step_by(group) {
             let count = group.min(rows - first);
             for (i, address) in addresses[..count].iter_mut().enumerate() {
-                *address = self.row(offset + steps.input, n, i);
-                steps.advance(1);
+                *address = self.row(offset + counter.input, n, i);
+                counter.advance(1);
             }
             let level = self.level.as_mut_ptr().cast();
             // SAFETY: the rows have `n` elements, and a level takes as many.
-            unsafe { self.plan.fold.rows(&addresses[..count], level, n, false) };
+            unsafe { self.plan.fold.accumulate_rows(&addresses[..count], level, n, false) };
         }
     }
 
-    /// A row of the input where it is, or converted into row `place` of the tile.
-    fn row(&mut self, offset: isize, n: usize, place: usize) -> *const u8 {
+    /// The address of a row of the input in memory, or of row `index` of the tile, to which it is converted.
+    fn row(&mut self, offset: isize, n: usize, index: usize) -> *const u8 {
         if self.direct {
             return self.plan.source.at(offset);
         }
-        let to: *mut u8 = self.tile[place * self.plan.words()..].as_mut_ptr().cast();
+        let to: *mut u8 = self.tile[index * self.plan.words()..].as_mut_ptr().cast();
         let stride = self.plan.reduction.input.size() as i64;
         // SAFETY: the strip has `n` columns, and a row of the tile takes `COLUMNS`.
         unsafe { self.plan.source.copy(offset, stride, to, self.plan.source.size() as i64, n) };

@@ -1,5 +1,5 @@
-//! Reductions of a few elements that lie densely. What decides between walks and cuts for threads takes several times as long as
-//! such a fold.
+//! Reductions of few dense elements, folded at once: the general path plans inner and outer loops and the split among threads, which
+//! takes several times as long as such a fold.
 #![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
 
 use super::any_fold::AnyFold;
@@ -7,14 +7,14 @@ use crate::Tensor;
 use crate::tensor_iterator::DimMask;
 use flambeau_core::{Access, Result, ScalarType, StridedView, with_guards};
 
-/// Rows at most: as many as the walk over columns folds into one row of accumulators.
-const ROWS: usize = 64;
-/// Elements at most.
-const FEW: i64 = 1024;
-/// Elements at most of lines that are as long as that: a call for each costs little.
-const LONG: i64 = 16 * FEW;
+/// The largest number of rows: as many as an outer reduction folds into one row of accumulators.
+const MAX_ROWS: usize = 64;
+/// The largest number of elements.
+const SMALL_NUMEL: i64 = 1024;
+/// The largest number of elements of dense rows that have at least [`SMALL_NUMEL`] elements each: a call for each costs little.
+const SMALL_NUMEL_OF_LONG_ROWS: i64 = 16 * SMALL_NUMEL;
 
-/// Folds `input` into `out` if there is little to fold; else does nothing and answers `false`.
+/// Folds `input` into `out` if that is small; else does nothing and returns `false`.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
@@ -27,30 +27,30 @@ pub(super) fn fold_small(
 ) -> Result<bool> {
     let (input, out) = (input.strided_view(), out.strided_view());
     let of_kernel = |t: StridedView<'_>| t.dtype() == kernel && t.is_contiguous() && t.device().is_cpu();
-    if !(1..=LONG).contains(&input.numel()) || !of_kernel(input) || !of_kernel(out) {
+    if !(1..=SMALL_NUMEL_OF_LONG_ROWS).contains(&input.numel()) || !of_kernel(input) || !of_kernel(out) {
         return Ok(false);
     }
     let Some(dims) = Dims::of(input.sizes(), mask) else { return Ok(false) };
-    let long = dims.columns == 1 && dims.rows as i64 >= FEW;
-    if !long && input.numel() > FEW {
+    let long = dims.columns == 1 && dims.rows as i64 >= SMALL_NUMEL;
+    if !long && input.numel() > SMALL_NUMEL {
         return Ok(false);
     }
-    if (dims.columns > 1 && dims.rows > ROWS) || dims.blocks * dims.columns != out.numel() as usize {
+    if (dims.columns > 1 && dims.rows > MAX_ROWS) || dims.blocks * dims.columns != out.numel() as usize {
         return Ok(false);
     }
     let guards = [(input.storage(), Access::Read), (out.storage(), Access::Write)];
     with_guards(&guards, |guarded| {
         let (from, to, size) = (guarded.ptr(input).cast_const(), guarded.ptr(out), kernel.size());
-        let apart = dims.rows * dims.columns * size;
-        // SAFETY: both are guarded and dense, of the fold's type, and hold so many blocks.
+        let block_bytes = dims.rows * dims.columns * size;
+        // SAFETY: both are guarded and dense, of the fold's type, and hold `dims.blocks` blocks.
         unsafe {
             if dims.columns == 1 {
-                fold.lines(from, dims.rows, apart as isize, to, dims.blocks);
+                fold.fold_rows(from, dims.rows, block_bytes as isize, to, dims.blocks);
                 return fold.write(to, dims.blocks, to, size as isize);
             }
             for block in 0..dims.blocks {
                 let to = to.wrapping_add(block * dims.columns * size);
-                fold_block(from.wrapping_add(block * apart), to, &dims, size, fold);
+                fold_block(from.wrapping_add(block * block_bytes), to, &dims, size, fold);
             }
         }
     })
@@ -58,7 +58,7 @@ pub(super) fn fold_small(
     Ok(true)
 }
 
-/// Dimensions that are kept, dimensions that are folded, and dimensions that are kept, in this order.
+/// Sizes of a tensor seen as three dimensions: kept, folded, kept.
 struct Dims {
     blocks: usize,
     rows: usize,
@@ -66,7 +66,7 @@ struct Dims {
 }
 
 impl Dims {
-    /// Those of a tensor whose dimensions `mask` are folded, if they lie so.
+    /// Those of a tensor whose dimensions `mask` are folded, if the folded ones are adjacent.
     fn of(sizes: &[i64], mask: DimMask) -> Option<Self> {
         let mut dims = Dims { blocks: 1, rows: 1, columns: 1 };
         for (d, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
@@ -90,7 +90,7 @@ unsafe fn fold_block(from: *const u8, to: *mut u8, dims: &Dims, size: usize, fol
     let Dims { rows, columns, .. } = *dims;
     // SAFETY: this function's conditions.
     unsafe {
-        let mut addresses = [from; ROWS];
+        let mut addresses = [from; MAX_ROWS];
         for (row, address) in addresses[..rows].iter_mut().enumerate() {
             *address = from.wrapping_add(row * columns * size);
         }
@@ -98,7 +98,7 @@ unsafe fn fold_block(from: *const u8, to: *mut u8, dims: &Dims, size: usize, fol
         for column in 0..columns {
             identity.as_ptr().copy_to_nonoverlapping(to.add(column * size), size);
         }
-        fold.rows(&addresses[..rows], to, columns, false);
+        fold.accumulate_rows(&addresses[..rows], to, columns, false);
         fold.write(to, columns, to, size as isize);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a kernel's elements come from: read in place, or gathered and converted into a tile.
+//! The input of a reduction: read in memory, or gathered and converted into a tile.
 #![expect(unsafe_code, reason = "element access behind the guards that the caller holds")]
 
 use super::dim_counter::DimCounter;
@@ -7,7 +7,7 @@ use crate::loops::tiles::StridedConvert;
 use crate::tensor_iterator::Dim;
 use flambeau_core::{Guarded, Result, ScalarType};
 
-/// An input as a kernel meets it.
+/// An input whose type in memory may be another than that of the kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
     base: *const u8,
@@ -30,12 +30,12 @@ impl Source {
         Ok(Source { base, convert, memory: input.dtype(), kernel })
     }
 
-    /// Bytes of an element in the kernel.
+    /// Bytes of an element of the kernel's type.
     pub(crate) fn size(&self) -> usize {
         self.kernel.size()
     }
 
-    /// Whether elements `stride` bytes apart can be read where they are.
+    /// Whether elements `stride` bytes apart can be read in memory, without a tile.
     #[inline]
     pub(crate) fn is_direct(&self, stride: i64) -> bool {
         self.memory == self.kernel && stride == self.memory.size() as i64
@@ -58,25 +58,25 @@ impl Source {
         unsafe { self.convert.run(self.at(offset), stride, to, to_stride, n) }
     }
 
-    /// Gathers elements number `start..start + n` of a walk over `dims` that begins at `offset`, side by side.
+    /// Gathers elements `start..start + n` of the dimensions `dims`, which begin at `offset`, as dense elements.
     ///
     /// # Safety
     /// As [`copy`](Self::copy).
     pub(crate) unsafe fn gather(&self, offset: isize, dims: &[Dim], start: usize, n: usize, to: *mut u8) {
         let size = self.size();
         let stride = dims.first().map_or(size as i64, |dim| dim.input);
-        let mut steps = DimCounter::new(dims, start);
+        let mut counter = DimCounter::new(dims, start);
         let mut done = 0;
         while done < n {
-            let run = steps.left_in_row().min(n - done);
-            // SAFETY: `run` elements of the walk, and `to` takes all `n`.
-            unsafe { self.copy(offset + steps.input, stride, to.add(done * size), size as i64, run) };
-            steps.advance(run);
+            let run = counter.left_in_row().min(n - done);
+            // SAFETY: `run` elements of the dimensions, and `to` takes all `n`.
+            unsafe { self.copy(offset + counter.input, stride, to.add(done * size), size as i64, run) };
+            counter.advance(run);
             done += run;
         }
     }
 
-    /// The same for `width` lines that begin `across` bytes apart: line `w` goes to `to + w * pitch`.
+    /// [`gather`](Self::gather) for `width` rows that begin `across` bytes apart: row `w` goes to `to + w * pitch`.
     ///
     /// # Safety
     /// As [`copy`](Self::copy).
@@ -92,11 +92,11 @@ impl Source {
         to: *mut u8,
         pitch: usize,
     ) {
-        let mut steps = DimCounter::new(dims, start);
+        let mut counter = DimCounter::new(dims, start);
         for i in 0..n {
-            // SAFETY: element `start + i` of each of the lines; `to` takes `n` elements in each of `width` pitches.
-            unsafe { self.copy(offset + steps.input, across, to.add(i * self.size()), pitch as i64, width) };
-            steps.advance(1);
+            // SAFETY: element `start + i` of each of the rows; `to` takes `n` elements in each of `width` pitches.
+            unsafe { self.copy(offset + counter.input, across, to.add(i * self.size()), pitch as i64, width) };
+            counter.advance(1);
         }
     }
 }

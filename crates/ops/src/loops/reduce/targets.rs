@@ -1,4 +1,4 @@
-//! Where results go: the outputs of a reduction, or contiguous stand-ins for them, under the guards.
+//! The tensors that reductions write: the outputs, or contiguous temporaries that are copied to them afterwards.
 
 use super::fold::RowFold;
 use super::inner;
@@ -9,7 +9,7 @@ use crate::{Tensor, ops};
 use flambeau_core::{Guarded, Result, ScalarType};
 use smallvec::SmallVec;
 
-/// Folds lines of elements of type `kernel` into `M` outputs, whose values have the types `results`.
+/// Folds rows of elements of type `kernel` into `M` outputs, whose values have the types `results`.
 ///
 /// # Errors
 /// `Busy` or `Aliasing` where memory may not be touched.
@@ -28,8 +28,8 @@ pub(crate) fn row_fold<const M: usize>(
     })
 }
 
-/// Calls `body` with the geometry and the addresses of contiguous outputs of the types `results`, under the guards; an output
-/// that is not so gets its values by a copy.
+/// Calls `body` with the geometry and the addresses of contiguous outputs of the types `results`, under the guards; other
+/// outputs get their values by a copy.
 pub(super) fn with_targets<const M: usize>(
     input: &Tensor,
     outs: [&Tensor; M],
@@ -46,10 +46,10 @@ pub(super) fn with_targets<const M: usize>(
         }
         body(guarded, &reduction, addresses)
     })?;
-    finish(&outs, &targets)
+    copy_to_outs(&outs, &targets)
 }
 
-/// The outputs themselves, or stand-ins that are contiguous and of the types `results`.
+/// The outputs themselves, or temporaries that are contiguous and of the types `results`.
 fn targets(outs: &[&Tensor], results: &[ScalarType]) -> Result<SmallVec<[Tensor; 3]>> {
     let target = |(out, result): (&&Tensor, &ScalarType)| {
         if out.dtype() == *result && out.is_contiguous() {
@@ -60,8 +60,8 @@ fn targets(outs: &[&Tensor], results: &[ScalarType]) -> Result<SmallVec<[Tensor;
     outs.iter().zip(results).map(target).collect()
 }
 
-/// Copies what stand-ins hold to the outputs they stand for.
-fn finish(outs: &[&Tensor], targets: &[Tensor]) -> Result<()> {
+/// Copies temporaries to their outputs.
+fn copy_to_outs(outs: &[&Tensor], targets: &[Tensor]) -> Result<()> {
     for (out, target) in outs.iter().zip(targets) {
         if !out.is_same(target) {
             ops::copy_(out, target, false)?;

@@ -70,7 +70,7 @@ impl Channels {
                 moments_with_prefetch(from.add(self.start(image, channel)), self.n, Prefetch::into_l1(distance as usize))
             }
         };
-        Cascade::of((0..self.images).map(of_row), Moments::join).unwrap_or_default()
+        Cascade::of((0..self.images).map(of_row), Moments::combine).unwrap_or_default()
     }
 
     /// Writes the normalized rows of a channel.

@@ -66,19 +66,19 @@ impl RowOperand {
         let (size, start) = (tile.size, self.start(first));
         let across = self.kept.first().map_or(0, |dim| dim.input);
         if width > 1 {
-            let mut steps = DimCounter::new(&self.row, 0);
+            let mut counter = DimCounter::new(&self.row, 0);
             for i in 0..tile.n {
-                run(start.wrapping_offset(steps.input), i * size, across, (tile.pitch * size) as i64, width);
-                steps.advance(1);
+                run(start.wrapping_offset(counter.input), i * size, across, (tile.pitch * size) as i64, width);
+                counter.advance(1);
             }
             return;
         }
         let stride = self.row.first().map_or(size as i64, |dim| dim.input);
-        let (mut steps, mut done) = (DimCounter::new(&self.row, 0), 0);
+        let (mut counter, mut done) = (DimCounter::new(&self.row, 0), 0);
         while done < tile.n {
-            let n = steps.left_in_row().min(tile.n - done);
-            run(start.wrapping_offset(steps.input), done * size, stride, size as i64, n);
-            steps.advance(n);
+            let n = counter.left_in_row().min(tile.n - done);
+            run(start.wrapping_offset(counter.input), done * size, stride, size as i64, n);
+            counter.advance(n);
             done += n;
         }
     }
