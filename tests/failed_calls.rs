@@ -58,7 +58,7 @@ const COUNT_A_WRITE: &[&str] = &["gather.out", "index_select.out"];
 /// Operators that have saved their statistics before the types of their results are checked.
 const LEFT_OUT: &[&str] = &["native_batch_norm.out", "_native_batch_norm_legit.out"];
 
-/// An output that should be refused, in index of one that fits.
+/// An output that should be refused, in place of one that fits.
 type Spoil = fn(&Tensor) -> Tensor;
 
 fn zeros(sizes: &[i64], dtype: ScalarType) -> Tensor {
@@ -74,7 +74,7 @@ const SPOILT: &[(&str, Spoil)] = &[
     ("overlapping itself", |t| ops::expand(&zeros(&[], t.dtype()), t.sizes(), false).unwrap()),
 ];
 
-/// Arguments that the operator may refuse, in index of those it takes.
+/// Arguments that the operator may refuse, in place of those it takes.
 fn hostile(args: &[Value], index: usize) -> Vec<Vec<Value>> {
     let replaced = |value: Value| {
         let mut args = copies(args);

@@ -14,7 +14,7 @@ const OUT: &str = ", Tensor(a!) ";
 /// The same of a list.
 pub const OUT_LIST: &str = ", Tensor(a!)[] ";
 
-/// The arguments of a schema up to `out=`, without annotations: what operator_variants have in common.
+/// The arguments of a schema up to `out=`, without annotations: what variants have in common.
 fn arguments(schema: &str) -> String {
     let open = schema.find('(').unwrap_or(0);
     let close = schema.rfind(") ->").unwrap_or(schema.len());

@@ -122,7 +122,7 @@ pub enum Check {
     Forward,
     /// The same values for odd strides.
     Layouts,
-    /// In-index, `out=`, Meta.
+    /// In-place, `out=`, Meta.
     Variants,
     /// NaN and infinity.
     Boundaries,

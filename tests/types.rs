@@ -20,13 +20,13 @@ use std::path::Path;
 /// The operators that have rows of their own, or else a form without `_` that has, by name, with those rows.
 fn tried(rows: &[Row]) -> BTreeMap<&str, (&'static dyn OperatorInfo, Vec<&Row>)> {
     let mut tried: BTreeMap<&str, (&'static dyn OperatorInfo, Vec<&Row>)> = BTreeMap::new();
-    let mut operator_variants = vec![];
+    let mut variants = vec![];
     for row in rows {
         let Some(op) = operator(row.name) else { continue };
         tried.entry(op.name()).or_insert_with(|| (op, vec![])).1.push(row);
-        operator_variants.extend(in_place_of(op).map(|in_place| (in_place, row)));
+        variants.extend(in_place_of(op).map(|in_place| (in_place, row)));
     }
-    for (op, row) in operator_variants {
+    for (op, row) in variants {
         if rows.iter().all(|own| own.name != op.name()) {
             tried.entry(op.name()).or_insert_with(|| (op, vec![])).1.push(row);
         }
@@ -50,7 +50,7 @@ fn in_type(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Option<V
     Some(args)
 }
 
-/// Whether an error is about the type of an argument. That of a result in index depends on the numbers beside it too, so where it
+/// Whether an error is about the type of an argument. That of a result in place depends on the numbers beside it too, so where it
 /// cannot be cast back another sample may tell.
 fn refuses(op: &dyn OperatorInfo, error: &Error) -> bool {
     let is_of_result = error.message().starts_with(&format!("{}: result type", op.name()));
@@ -153,7 +153,7 @@ fn untried(name: &str, dtype: ScalarType) -> Option<(&'static str, &'static str)
     patterns.iter().find(|pattern| fits(pattern)).map(|pattern| (*pattern, *reason))
 }
 
-/// What a type makes of an exact value: integers cut it and wrap, bool asks whether there is anything.
+/// An exact value converted to a type: integers truncate and wrap, bool is whether it is not 0.
 fn held_as(value: f64, dtype: ScalarType) -> f64 {
     if dtype == ScalarType::Bool {
         return f64::from(value != 0.0);

@@ -1,4 +1,4 @@
-//! In-index, `out=` and Meta agree with the functional form; and every operator has a row.
+//! In-place, `out=` and Meta agree with the functional form; and every operator has a row.
 
 use flambeau_core::{Device, ScalarType};
 use flambeau_ops::Tensor;
@@ -12,7 +12,7 @@ use flambeau_tests::row::{Check, Row};
 use flambeau_tests::operator_variants::{OUT_LIST, base, in_place_of, out_of, index_of_options, without_options};
 use std::collections::HashSet;
 
-/// Views whose in-index form changes the shape: they have rows of their own.
+/// Views whose in-place form changes the shape: they have rows of their own.
 const RESHAPED_IN_PLACE: &[&str] = &["squeeze", "unsqueeze", "t", "transpose", "as_strided"];
 
 fn meta(value: &Value) -> Value {

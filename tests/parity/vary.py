@@ -127,7 +127,7 @@ def arguments(operator, values):
 
 
 def shared(operator, values):
-    """In-index calls whose operands overlap: the argument itself, its transpose, parts of it."""
+    """In-place calls whose operands overlap: the argument itself, its transpose, parts of it."""
     if not operator.parameters or not operator.parameters[0].written or not isinstance(values[0], torch.Tensor):
         return
     target = values[0]
@@ -147,11 +147,11 @@ def shared(operator, values):
 
 
 def operator_variants(operators, operator, values):
-    """The same call in index and into an output, where we have those."""
+    """The same call in place and into an output, where we have those."""
     base, _, overload = operator.name.partition(".")
     twin = operators.get(base + "_" + ("." + overload if overload else ""))
     if twin is not None and len(twin.parameters) == len(operator.parameters):
-        yield twin, "in index", values
+        yield twin, "in place", values
     names = [p.name for p in operator.parameters]
     for other in operators.values():
         if other.name.partition(".")[0] == base and [p.name for p in other.parameters if not p.written] == names:

@@ -62,7 +62,7 @@ def forward(case, theirs, ours, has_values=True):
         nearer = has_values and is_nearer(case, theirs, result, mine)
         if nearer or not has_values:
             found = [f for f in found if f[0] != "values"]
-        # What an in-where call has written is its result.
+        # What an in-place call has written is its result.
         has_values = has_values and not (nearer and mine is b[0])
     if has_values:
         pairs = enumerate(zip(tensors(list(a)), tensors(list(b))))
