@@ -1,10 +1,11 @@
-//! A list that only grows, read without a lock: what is registered while other threads call operators, and never freed.
+//! A list that only grows and is read without a lock: for items that are registered while other threads call operators, and are never
+//! freed.
 #![expect(unsafe_code, reason = "the list grows while others read it")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Items, the newest first. They live for as long as the process.
+/// Items, the newest first. They live until the process ends.
 pub(crate) struct AppendList<T: 'static>(AtomicPtr<Node<T>>);
 
 struct Node<T> {

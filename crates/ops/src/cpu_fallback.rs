@@ -1,4 +1,4 @@
-//! Operators that a device has no kernel for run on the host: arguments go there, results come back, and each call is counted.
+//! Operators that a device has no kernel for run on the host: arguments are copied there, results copied back, and each call is counted.
 
 use crate::Tensor;
 use crate::append_list::AppendList;
@@ -15,7 +15,7 @@ pub fn enable(key: DispatchKey) {
     register_fallback(key, &CpuFallback);
 }
 
-/// The kernel that [`enable`] puts in place, for those who register it
+/// The kernel that [`enable`] registers, for those who register it
 /// [at link time](crate::dispatch::BoxedRegistration::fallback) or for single operators.
 pub struct CpuFallback;
 
@@ -28,7 +28,7 @@ fn count(name: &'static str) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often each operator has run on the host in the place of another device, by name, since the last [`reset_counts`].
+/// How often each operator has run on the host instead of another device, by name, since the last [`reset_counts`].
 pub fn counts() -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::new();
     for (name, counter) in CALLS.iter() {
@@ -57,10 +57,10 @@ impl BoxedKernel for CpuFallback {
             .zip(call.arguments)
             .map(|(argument, value)| to_host(argument, value, device, &mut copies))
             .collect::<Result<_>>()
-            .map_err(|error| error.context(format!("{name} on {device}, by way of the host")))?;
+            .map_err(|error| error.context(format!("{name} on {device}, through the host")))?;
         count(name);
         let results =
-            call.below(&here).map_err(|error| error.context(format!("on {device}, by way of the host")))?;
+            call.below(&here).map_err(|error| error.context(format!("on {device}, through the host")))?;
         copies.write_back()?;
         let pairs = here.iter().flat_map(Value::tensors).zip(call.arguments.iter().flat_map(Value::tensors));
         for (here, there) in pairs.filter(|(_, there)| !there.device().is_cpu()) {

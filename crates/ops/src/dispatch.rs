@@ -1,4 +1,5 @@
-//! From a call to its kernel: the union of the arguments' keys, the thread's changes to it, the highest key, one table look-up.
+//! Dispatch: the kernel of a call is found by the union of the arguments' keys, the thread's changes to it, the highest key and one
+//! table look-up.
 
 mod boxed;
 mod boxed_kernel;
@@ -23,7 +24,7 @@ pub use schema::Argument;
 use crate::Tensor;
 use flambeau_core::Device;
 
-/// Anything that brings keys to a call.
+/// An argument that has dispatch keys.
 pub trait HasKeys {
     /// The union of the keys of its tensors.
     fn key_set(&self) -> DispatchKeySet;
@@ -48,8 +49,8 @@ impl HasKeys for [Option<Tensor>] {
     }
 }
 
-/// The keys of a call that makes a tensor: those of its tensor arguments, the backend that of `device` where given, and
-/// the CPU's where nothing names one.
+/// The keys of a call that makes a tensor: those of its tensor arguments, with the backend of `device` where given, and
+/// the CPU's where there is no backend.
 #[inline]
 pub fn factory_keys(keys: DispatchKeySet, device: Option<Device>) -> DispatchKeySet {
     match device {

@@ -1,4 +1,4 @@
-//! Tensors of a device as tensors of the host: each storage is copied once and whole, so that views stay views of each other.
+//! Copies of a device's tensors on the host: each storage is copied once and whole, so that views stay views of each other.
 
 use crate::Tensor;
 use flambeau_core::{Device, Result, Storage, TensorImpl};
@@ -10,14 +10,16 @@ pub(crate) struct HostCopies {
 }
 
 struct Pair {
+    /// The storage on the device.
     there: Storage,
+    /// Its copy on the host.
     here: Storage,
-    /// Those of both when the copy was made.
+    /// The version counters of both when the copy was made.
     versions: [u32; 2],
 }
 
 impl HostCopies {
-    /// A tensor of the host with the elements and the geometry of `tensor`; itself if it is there.
+    /// A tensor of the host with the elements and the geometry of `tensor`; itself if it is on the host.
     pub(crate) fn on_host(&mut self, tensor: &Tensor) -> Result<Tensor> {
         if tensor.device().is_cpu() {
             return Ok(tensor.clone());
@@ -36,7 +38,7 @@ impl HostCopies {
         on_storage(here, tensor)
     }
 
-    /// Brings back what was written to the copies, as their versions tell. Counts as one write, or two where the storage grows.
+    /// Copies back the copies that were written, by their version counters. Counts as one write, or two where the storage grows.
     ///
     /// # Errors
     /// `Busy` where another thread has written to the same storage since it was copied: one of both writes would be lost.
@@ -82,7 +84,7 @@ impl HostCopies {
     }
 }
 
-/// `tensor`, looking at another storage.
+/// A tensor like `tensor` on another storage.
 fn on_storage(storage: Storage, tensor: &Tensor) -> Result<Tensor> {
     TensorImpl::new(storage, tensor.geometry().clone(), tensor.dtype()).map(Tensor::from_impl)
 }

@@ -1,6 +1,6 @@
 //! Operators by name: those of the library, those of crates that are linked in, and those defined while the program runs.
 //!
-//! A call knows its operator by address; names are for looking up.
+//! A call has its operator's address; names are for look-up only.
 
 use crate::Tensor;
 use crate::append_list::AppendList;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// An operator of a crate that is linked in: `inventory::submit!(Definition::new(&CUBE));`.
 pub struct Definition {
     operator: &'static dyn OperatorInfo,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 inventory::collect!(Definition);
@@ -24,13 +24,13 @@ impl Definition {
     /// `operator`, to be found by its name.
     #[track_caller]
     pub const fn new(operator: &'static dyn OperatorInfo) -> Self {
-        Definition { operator, place: Location::caller() }
+        Definition { operator, location: Location::caller() }
     }
 }
 
 static DEFINED: AppendList<&'static DefinedOperator> = AppendList::new();
 
-/// Every operator there is now: the library's in the order of its file, then the others.
+/// Every operator that exists now: the library's in the order of its file, then the others.
 ///
 /// ```
 /// assert!(flambeau_ops::registry::operators().any(|operator| operator.name() == "add.Tensor"));
@@ -41,13 +41,13 @@ pub fn operators() -> impl Iterator<Item = &'static dyn OperatorInfo> {
     OPERATORS.iter().copied().chain(linked).chain(defined)
 }
 
-/// Where an operator is from that is not the library's.
+/// An operator, and where it was defined if it is not the library's.
 type Found = (&'static dyn OperatorInfo, Option<&'static Location<'static>>);
 
-/// Those that are there from the start.
+/// The operators that exist from the start, by name.
 static BY_NAME: LazyLock<HashMap<&'static str, Vec<Found>>> = LazyLock::new(|| {
     let own = OPERATORS.iter().map(|operator| (*operator, None));
-    let linked = inventory::iter::<Definition>.into_iter().map(|d| (d.operator, Some(d.place)));
+    let linked = inventory::iter::<Definition>.into_iter().map(|d| (d.operator, Some(d.location)));
     let mut map: HashMap<&str, Vec<Found>> = HashMap::new();
     own.chain(linked).for_each(|found| map.entry(found.0.name()).or_default().push(found));
     map
@@ -56,7 +56,7 @@ static BY_NAME: LazyLock<HashMap<&'static str, Vec<Found>>> = LazyLock::new(|| {
 /// The operator of that name, as the schema has it: `add.Tensor`, `mine::cube`.
 ///
 /// # Errors
-/// `InvalidArgument` where there is none, or where two crates define one, naming the place of each.
+/// `InvalidArgument` where there is none, or where two crates define one, with the source location of each.
 ///
 /// ```
 /// let add = flambeau_ops::registry::find("add.Tensor")?;
@@ -68,17 +68,17 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
     match BY_NAME.get(name).map(Vec::as_slice) {
         Some([(operator, _)]) => return Ok(*operator),
         Some([first, second, ..]) => {
-            let place = |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
+            let location = |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
             bail!(
                 InvalidArgument,
                 "{name}: expected one operator of that name but there is one from {} and one from {}",
-                place(first),
-                place(second)
+                location(first),
+                location(second)
             )
         }
         _ => {}
     }
-    // Of two threads that come with one name the first has it.
+    // The list is newest first: of two threads that defined one name, the first has it.
     match DEFINED.iter().filter(|operator| operator.name == name).last() {
         Some(operator) => Ok(*operator),
         None => bail!(InvalidArgument, "expected the name of an operator but got {name:?}"),
@@ -94,7 +94,7 @@ struct DefinedOperator {
 }
 
 /// Makes an operator of `schema`, `mine::cube(Tensor self) -> Tensor`, without kernels:
-/// [`register_boxed`](OperatorInfo::register_boxed) brings them. It is there for as long as the process.
+/// [`register_boxed`](OperatorInfo::register_boxed) adds them. It exists until the process ends.
 ///
 /// # Errors
 /// `InvalidArgument` where the schema has no name before its `(`, or there is an operator of that name.
@@ -136,7 +136,7 @@ pub fn define(schema: &str) -> Result<&'static dyn OperatorInfo> {
 }
 
 impl DefinedOperator {
-    fn given(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
+    fn registered(&self, key: DispatchKey) -> Option<&'static dyn BoxedKernel> {
         self.kernels.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
     }
 
@@ -146,22 +146,22 @@ impl DefinedOperator {
             let composite = match key {
                 _ if key.is_backend() => self
                     .given(DispatchKey::CompositeExplicitAutograd)
-                    .or_else(|| self.given(DispatchKey::CompositeImplicitAutograd)),
+                    .or_else(|| self.registered(DispatchKey::CompositeImplicitAutograd)),
                 _ if key.is_layout() || key == DispatchKey::Autograd => {
-                    self.given(DispatchKey::CompositeImplicitAutograd)
+                    self.registered(DispatchKey::CompositeImplicitAutograd)
                 }
                 _ => None,
             };
-            if let Some(kernel) = self.given(key).or(composite) {
+            if let Some(kernel) = self.registered(key).or(composite) {
                 return Ok((key, kernel));
             }
-            // Below, a history or a tangent would be lost in silence, or elements be read that are not there.
-            let has_derivative = || self.given(DispatchKey::Autograd).is_some();
-            let loses = key.is_backend()
+            // A lower key would drop the history or a tangent silently, or read elements that do not exist.
+            let has_derivative = || self.registered(DispatchKey::Autograd).is_some();
+            let is_required = key.is_backend()
                 || key.is_layout()
                 || key == DispatchKey::Autograd
                 || (key == DispatchKey::ForwardGrad && has_derivative());
-            ensure!(!loses, NotImplemented, "{}: there is no kernel for {key}", self.name);
+            ensure!(!is_required, NotImplemented, "{}: there is no kernel for {key}", self.name);
             keys = keys.without(key.into());
         }
         bail!(InvalidArgument, "{}: expected a tensor to choose a kernel by", self.name)
@@ -178,7 +178,7 @@ impl OperatorInfo for DefinedOperator {
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
-        self.given(key).is_some()
+        self.registered(key).is_some()
     }
 
     fn set_observed(&self, on: bool) {

@@ -1,10 +1,10 @@
-//! Operands whose geometry another thread may change while a call is under way: the call works on aliases of them instead, which
+//! Operands whose geometry another thread may change during a call: the call works on aliases of them instead, which
 //! nobody else has.
 //!
-//! A kernel on raw memory looks at its operands more than once: in its meta function, before its guards, under them. A tensor that was
-//! never given another geometry ([`was_resized`]) is the same in every look, and [`with_guards`] refuses it if it was given one
-//! meanwhile; one that was is looked at once, here, before all. Iterators keep a [`StridedView`] of each operand instead, and need
-//! none of this.
+//! A kernel on raw memory reads the geometry of its operands more than once: in its meta function, before its guards, and under them. A
+//! tensor that was never given another geometry ([`was_resized`]) is the same each time, and [`with_guards`] refuses it if it was given
+//! one meanwhile; one that was is read once, here, before the meta function. Iterators have a [`StridedView`] of each operand instead,
+//! and need no alias.
 //!
 //! [`was_resized`]: flambeau_core::TensorImpl::was_resized
 //! [`with_guards`]: crate::structured::with_guards
@@ -25,7 +25,7 @@ pub(crate) trait Snapshot {
     fn snapshot(&self) -> Self::Owned;
 }
 
-/// Under the guards of `tensors`, which keep geometries as they are: that none was changed since the call began.
+/// Checks, under the guards of `tensors`, during which geometries cannot change, that none was changed since the call began.
 ///
 /// # Errors
 /// `Busy`.

@@ -1,4 +1,4 @@
-//! What generated kernels share: making outputs from a description, and taking care of memory that operands share.
+//! What generated kernels have in common: allocating outputs from their description, and operands that share memory.
 
 use crate::Tensor;
 use crate::snapshot::{Snapshot, ensure_unchanged};
@@ -8,7 +8,7 @@ use flambeau_core::{
 };
 use smallvec::SmallVec;
 
-/// What a meta function says of one output: sizes, order of dimensions, type, device.
+/// The description of an output that a meta function returns: sizes, memory format, type, device.
 ///
 /// ```
 /// use flambeau_core::{Access, Device, ScalarType};
@@ -21,14 +21,14 @@ use smallvec::SmallVec;
 pub struct TensorSpec {
     sizes: DimVec,
     format: MemoryFormat,
-    /// Those of a new tensor, where no format says them.
+    /// The strides of a new tensor, where no format gives them.
     strides: Option<DimVec>,
     dtype: ScalarType,
     device: Device,
     of_another_type: OfAnotherType,
 }
 
-/// What becomes of an `out` whose elements are not of the result's type.
+/// What happens to an `out` of another type than the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OfAnotherType {
     /// It is an error, as in most operators of PyTorch that do not go through a tensor iterator.
@@ -62,7 +62,7 @@ impl TensorSpec {
         TensorSpec { dtype, ..self }
     }
 
-    /// To be converted where `out` is of another type, if types of that kind may be.
+    /// To be converted where `out` is of another type to which it can be cast.
     pub fn converted_to_out(self) -> Self {
         TensorSpec { of_another_type: OfAnotherType::Converted, ..self }
     }
@@ -77,7 +77,7 @@ impl TensorSpec {
         TensorSpec { format, ..self }
     }
 
-    /// With strides of its own, unless an `out` that is resized has it.
+    /// With these strides for a new tensor; an `out` that is resized is row-major.
     pub fn with_strides(self, strides: DimVec) -> Self {
         TensorSpec { strides: Some(strides), ..self }
     }
@@ -112,7 +112,7 @@ impl TensorSpec {
         made.map_err(|e| e.context(name))
     }
 
-    /// Where an `out=` call should write: `out` itself, or a new tensor to be copied into `out` where sizes or types differ or `out`
+    /// The tensor that an `out=` call writes: `out` itself, or a new tensor to be copied into `out` where sizes or types differ or `out`
     /// shares memory with an input.
     ///
     /// # Errors
@@ -147,13 +147,13 @@ impl TensorSpec {
         }
         ensure_takes(out, &self.sizes, self.device).map_err(|e| e.context(name))?;
         if out.sizes() != self.sizes.as_slice() {
-            // Resized once the result is there: a call that fails changes nothing.
+            // Resized when the result is computed, so that a call that fails changes nothing.
             return Ok(Target { tensor: self.allocate(name)?, direct: false });
         }
         self.target(name, out, inputs)
     }
 
-    /// Where an in-place call should write; `self_` keeps its shape.
+    /// The tensor that an in-place call writes; `self_` keeps its shape.
     ///
     /// # Errors
     /// `Shape` where the result has another shape, and those of [`for_out`](Self::for_out).
@@ -188,7 +188,7 @@ impl TensorSpec {
     }
 }
 
-/// Where a structured kernel writes.
+/// The tensor that a structured kernel writes.
 pub struct Target {
     tensor: Tensor,
     direct: bool,
@@ -200,7 +200,7 @@ impl Target {
         &self.tensor
     }
 
-    /// Brings the values to `out` where they are not there yet.
+    /// Copies the values to `out` where the kernel has not written them there.
     pub fn finish(self, out: &Tensor) -> Result<()> {
         if self.direct { Ok(()) } else { resize_and_copy(&self.tensor, out) }
     }
@@ -214,7 +214,7 @@ pub fn resize_out(out: &Tensor, sizes: &[i64]) -> Result<()> {
     resize(out, sizes, MemoryFormat::Contiguous)
 }
 
-/// Gives `tensor` other sizes, dense in the order of `format`; elements keep their place in memory.
+/// Gives `tensor` other sizes, dense in the order of `format`; elements are not moved in memory.
 ///
 /// # Errors
 /// As [`resize_out`].
@@ -229,7 +229,7 @@ pub fn resize(tensor: &Tensor, sizes: &[i64], format: MemoryFormat) -> Result<()
     tensor.impl_().set_geometry(geometry)
 }
 
-/// Refuses an `out` that cannot take a result of these sizes, before anything is done to it.
+/// Refuses an `out` that cannot take a result of these sizes, before it is changed.
 ///
 /// # Errors
 /// `Device` where it is elsewhere, `Aliasing` where it may not be written, or overlaps itself, `InvalidArgument` where it would have to
@@ -278,7 +278,7 @@ pub fn copy_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
     copy_all_to_out(&[(result, out)])
 }
 
-/// The same for several results, none of which is copied unless all can be.
+/// [`copy_to_out`] for several results, none of which is copied unless all can be.
 ///
 /// # Errors
 /// Those of [`copy_to_out`].
@@ -287,7 +287,7 @@ pub fn copy_all_to_out(results: &[(&Tensor, &Tensor)]) -> Result<()> {
     results.iter().try_for_each(|(result, out)| resize_and_copy(result, out))
 }
 
-/// The same for a list of results.
+/// [`copy_to_out`] for a list of results.
 ///
 /// # Errors
 /// `InvalidArgument` where there are not as many `out`, and those of [`copy_to_out`].
@@ -302,7 +302,7 @@ pub fn copy_each_to_out(results: &[Tensor], out: &[Tensor]) -> Result<()> {
     copy_all_to_out(&results.iter().zip(out).collect::<Vec<_>>())
 }
 
-/// The same for an `out` of any type that the result can be cast to.
+/// [`copy_to_out`] for an `out` of any type that the result can be cast to.
 ///
 /// # Errors
 /// `Dtype` where it cannot, and those of [`copy_to_out`].
@@ -321,7 +321,7 @@ pub fn convert_to_out(result: &Tensor, out: &Tensor) -> Result<()> {
     copy_to_out(&converted, out)
 }
 
-/// The same for an in-place sibling, whose shape is fixed.
+/// Copies a result into `self_`, whose shape is fixed: what an in-place sibling of an operator without a structured kernel does.
 ///
 /// # Errors
 /// `Dtype` where the result cannot be cast to `self_`, `Shape` where it has another shape.
@@ -375,12 +375,12 @@ pub fn ensure_same_device(name: &str, operands: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Calls `body` under shared guards on `reads` and exclusive ones on `writes`. What was read of their geometries since the call began,
-/// and is read in `body`, is one geometry each: a tensor that was ever given another is refused, and comes here as a
-/// snapshot of its own (`snapshot`).
+/// Calls `body` under shared guards on `reads` and exclusive ones on `writes`. Each operand has one geometry from the beginning
+/// of the call to the end of `body`: a tensor that was ever given another geometry is refused, and must be passed as a
+/// `snapshot`.
 ///
 /// # Errors
-/// `Busy` where an accessor of this thread is in the way, or a geometry was changed; `Aliasing` where memory may not be written;
+/// `Busy` where this thread holds an accessor, or a geometry was changed; `Aliasing` where memory may not be written;
 /// `Device` where the host may not touch it; and `body`'s own.
 pub fn with_guards<R>(
     name: &str,
@@ -397,7 +397,7 @@ pub fn with_guards<R>(
     }
 }
 
-/// [`with_guards`] for a body that asks for [scratch](crate::scratch).
+/// [`with_guards`] for a body that allocates [scratch memory](crate::scratch).
 ///
 /// # Errors
 /// As there, and `OutOfMemory`.
@@ -413,28 +413,28 @@ pub(crate) fn with_scratch<R>(
     })
 }
 
-/// Not generic: there are hundreds of bodies.
+/// [`with_guards`] without the type of the body, compiled once for hundreds of bodies.
 fn with_guards_dyn(
     name: &str,
     reads: &[&Tensor],
     writes: &[&Tensor],
     body: &mut dyn FnMut(Guarded<'_>),
 ) -> Result<()> {
-    let mut wanted: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
-    // One by one: a chain of both would be looked at anew for each.
+    let mut accesses: SmallVec<[(&Storage, Access); 6]> = SmallVec::new();
+    // Two loops: a chained iterator checks for each element which part it is in.
     for read in reads {
-        wanted.push((read.storage(), Access::Read));
+        accesses.push((read.storage(), Access::Read));
     }
     for write in writes {
-        wanted.push((write.storage(), Access::Write));
+        accesses.push((write.storage(), Access::Write));
     }
-    let guards = StorageGuards::acquire(&wanted).map_err(|e| e.context(name))?;
+    let guards = StorageGuards::acquire(&accesses).map_err(|e| e.context(name))?;
     ensure_unchanged(reads).and_then(|()| ensure_unchanged(writes)).map_err(|e| e.context(name))?;
     body(guards.guarded());
     Ok(())
 }
 
-/// Whether two tensors share memory without being the same view of it, as far as the blocks of memory they span tell.
+/// Whether two tensors share memory without being the same view of it, judged by the ranges of bytes that they span.
 ///
 /// # Errors
 /// `Overflow` for strides that reach past 2^63.
@@ -455,7 +455,7 @@ pub(crate) fn overlaps_partially(a: StridedView<'_>, b: StridedView<'_>) -> Resu
     Ok(a_start < b_end && b_start < a_end)
 }
 
-/// The values of `tensor` in memory that nobody else sees.
+/// A copy of `tensor` in memory that nobody else has.
 pub(crate) fn private_copy(tensor: &Tensor) -> Result<Tensor> {
     crate::ops::clone(tensor, Some(MemoryFormat::Preserve))
 }

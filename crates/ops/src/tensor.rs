@@ -2,6 +2,7 @@
 
 pub mod accessor;
 pub mod arithmetic;
+mod buffer_reuse;
 mod compare;
 pub mod construct;
 pub mod display;
@@ -9,7 +10,6 @@ mod elements;
 mod foreign;
 pub mod index;
 mod offsets;
-mod buffer_reuse;
 
 use flambeau_core::{
     Device, DispatchKeySet, Element, Geometry, IntrusivePtr, Layout, MemoryFormat, Result, Scalar,
@@ -30,13 +30,13 @@ impl Tensor {
         Tensor(impl_)
     }
 
-    /// What it points at.
+    /// The tensor's implementation, which its handles share.
     #[inline]
     pub fn impl_(&self) -> &IntrusivePtr<TensorImpl> {
         &self.0
     }
 
-    /// The same for changing it, if this is its only handle, as that of a fresh result is.
+    /// The implementation, mutable, if this is its only handle, as that of a new result is.
     #[inline]
     pub fn impl_mut(&mut self) -> Option<&mut TensorImpl> {
         IntrusivePtr::get_mut(&mut self.0)
@@ -48,7 +48,7 @@ impl Tensor {
         IntrusivePtr::is_unique(&self.0) && self.storage().is_unique()
     }
 
-    /// A tensor without values in `sizes`, row-major: memory as the allocator gave it.
+    /// A tensor without values in `sizes`, row-major: uninitialized memory.
     ///
     /// # Errors
     /// `Shape` or `Overflow` for impossible sizes, `OutOfMemory`.
@@ -58,7 +58,7 @@ impl Tensor {
         Ok(Tensor(TensorImpl::empty_contiguous(sizes, dtype, device)?))
     }
 
-    /// The same with strides.
+    /// [`empty_contiguous`](Self::empty_contiguous) with strides.
     pub(crate) fn empty_with_strides(
         sizes: &[i64],
         strides: &[i64],
@@ -69,7 +69,7 @@ impl Tensor {
         Ok(Tensor(TensorImpl::empty(Geometry::strided(sizes, strides, 0)?, dtype, device)?))
     }
 
-    /// A tensor that looks at the same storage with other sizes, strides and offset.
+    /// A view of the same storage with other sizes, strides and offset.
     #[inline]
     pub(crate) fn alias_as(&self, sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Tensor> {
         Ok(Tensor(self.0.alias(sizes, strides, storage_offset)?))
@@ -163,13 +163,13 @@ impl Tensor {
         self.0.dtype()
     }
 
-    /// The same by its name in PyTorch's C++.
+    /// [`dtype`](Self::dtype) by its name in PyTorch's C++.
     #[inline]
     pub fn scalar_type(&self) -> ScalarType {
         self.0.dtype()
     }
 
-    /// Where its elements live.
+    /// The device of its elements.
     #[inline]
     pub fn device(&self) -> Device {
         self.0.device()
@@ -186,20 +186,20 @@ impl Tensor {
         TensorOptions::from((self.dtype(), self.device())).layout(self.layout())
     }
 
-    /// The bytes it looks at, shared with its views.
+    /// The bytes of its elements, shared with its views.
     #[inline]
     pub fn storage(&self) -> &Storage {
         self.0.storage()
     }
 
-    /// What a call looks at: the elements and their geometry as it is now.
+    /// What a call uses of an operand: the storage and the present geometry, read once.
     #[inline(always)]
     pub fn strided_view(&self) -> StridedView<'_> {
         StridedView::of(&self.0)
     }
 
-    /// The address of its first element now, to be shown or compared. Kernels ask the guards that they hold instead
-    /// ([`Guarded::ptr`](flambeau_core::Guarded::ptr)), of the geometry that they have looked at.
+    /// The present address of its first element, to be shown or compared. Kernels get addresses from the guards that they hold
+    /// ([`Guarded::ptr`](flambeau_core::Guarded::ptr)), for the geometry that they have read.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
         let view = self.strided_view();
@@ -247,7 +247,7 @@ impl Tensor {
         self.dtype().size()
     }
 
-    /// Bytes that its elements would take side by side.
+    /// Bytes that its elements would take without gaps.
     pub fn nbytes(&self) -> usize {
         (self.numel() as usize).saturating_mul(self.element_size())
     }

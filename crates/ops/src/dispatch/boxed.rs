@@ -134,7 +134,7 @@ pub struct Arguments<'v> {
 }
 
 macro_rules! takers {
-    ($($(#[$doc:meta])* $name:ident, $optional:ident: $rust:ty = $wanted:literal, $($pattern:pat => $value:expr),+;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $optional:ident: $rust:ty = $expected:literal, $($pattern:pat => $value:expr),+;)*) => {$(
         $(#[$doc])*
         ///
         /// # Errors
@@ -142,19 +142,19 @@ macro_rules! takers {
         pub fn $name(&mut self) -> Result<$rust> {
             match self.next()? {
                 $($pattern => Ok($value),)+
-                other => self.mismatch($wanted, other),
+                other => self.mismatch($expected, other),
             }
         }
 
-        /// The same for an optional argument.
+        /// The optional form of the argument: `None` where it is not given.
         ///
         /// # Errors
-        /// As the one that is not optional.
+        /// `InvalidArgument` where the next value is of another type, or there is none.
         pub fn $optional(&mut self) -> Result<Option<$rust>> {
             match self.next()? {
                 Value::None => Ok(None),
                 $($pattern => Ok(Some($value)),)+
-                other => self.mismatch($wanted, other),
+                other => self.mismatch($expected, other),
             }
         }
     )*};
@@ -181,10 +181,10 @@ impl<'v> Arguments<'v> {
     }
 
     #[cold]
-    fn mismatch<T>(&self, wanted: &str, got: &Value) -> Result<T> {
+    fn mismatch<T>(&self, expected: &str, got: &Value) -> Result<T> {
         bail!(
             InvalidArgument,
-            "{}: expected {wanted} as argument {} but got {got:?}",
+            "{}: expected {expected} as argument {} but got {got:?}",
             self.operator,
             self.taken
         )
@@ -281,7 +281,7 @@ tuples!((A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E));
 
 /// The results of a boxed kernel as those of the operator.
 pub trait FromValues: Sized {
-    /// What `values` are, one for each result.
+    /// The results of the operator from `values`, one for each.
     ///
     /// # Errors
     /// `InvalidArgument` naming `operator` where they are of another number or other types.
@@ -290,7 +290,7 @@ pub trait FromValues: Sized {
 
 /// One result of a boxed kernel.
 pub trait FromValue: Sized {
-    /// The value, or it back where it is of another type.
+    /// The value; `Err` with the argument where it is of another type.
     fn from_value(value: Value) -> std::result::Result<Self, Value>;
 }
 
@@ -328,8 +328,8 @@ fn counted<const N: usize>(operator: &str, values: Vec<Value>) -> Result<[Value;
 
 fn one<T: FromValue>(operator: &str, value: Value) -> Result<T> {
     T::from_value(value).map_err(|value| {
-        let wanted = std::any::type_name::<T>();
-        let message = format!("{operator}: expected a {wanted} of a boxed kernel but got {value:?}");
+        let expected = std::any::type_name::<T>();
+        let message = format!("{operator}: expected a {expected} of a boxed kernel but got {value:?}");
         Error::new(ErrorKind::InvalidArgument, message)
     })
 }

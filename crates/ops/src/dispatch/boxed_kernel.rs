@@ -22,9 +22,9 @@ impl<F: Fn(&Call<'_>) -> Result<Vec<Value>> + Send + Sync> BoxedKernel for F {
     }
 }
 
-/// A call on its way to a [`BoxedKernel`].
+/// A call of a [`BoxedKernel`].
 pub struct Call<'c> {
-    /// What is called.
+    /// The operator that is called.
     pub operator: &'static dyn OperatorInfo,
     /// The key that the kernel serves.
     pub key: DispatchKey,
@@ -33,7 +33,7 @@ pub struct Call<'c> {
 }
 
 impl Call<'_> {
-    /// What kernels of lower keys make of `arguments`.
+    /// The results of the kernel of the next lower key for `arguments`: a redispatch.
     ///
     /// # Errors
     /// Those of the operator.
@@ -44,12 +44,12 @@ impl Call<'_> {
     }
 }
 
-/// A boxed kernel of a key, for one operator or for all that have no other, brought at link time.
+/// A boxed kernel for a key, of one operator or of all that have no other, registered at link time.
 pub struct BoxedRegistration {
     operator: Option<TableAddress>,
     key: DispatchKey,
     kernel: &'static dyn BoxedKernel,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 inventory::collect!(BoxedRegistration);
@@ -63,20 +63,20 @@ impl BoxedRegistration {
         kernel: &'static dyn BoxedKernel,
     ) -> Self {
         let operator = Some(TableAddress::of(&operator.table));
-        BoxedRegistration { operator, key, kernel, place: Location::caller() }
+        BoxedRegistration { operator, key, kernel, location: Location::caller() }
     }
 
     /// `kernel` for calls whose highest key is `key`, of all operators that have no other kernel for it.
     #[track_caller]
     pub const fn fallback(key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Self {
-        BoxedRegistration { operator: None, key, kernel, place: Location::caller() }
+        BoxedRegistration { operator: None, key, kernel, location: Location::caller() }
     }
 }
 
 /// The kernel that was registered at link time for `key` of `operator`, or as the key's fallback.
 ///
 /// # Errors
-/// `InvalidArgument` where there are two, naming the places of both.
+/// `InvalidArgument` where there are two, with the source locations of both.
 fn registered(
     operator: Option<TableAddress>,
     name: &str,
@@ -89,14 +89,14 @@ fn registered(
         bail!(
             InvalidArgument,
             "{name}: expected one boxed kernel for {key} but there is one from {} and one from {}",
-            first.place,
-            second.place
+            first.location,
+            second.location
         );
     }
     Ok(first.map(|kernel| kernel.kernel))
 }
 
-/// Boxed kernels in force. Nothing leaves the list: others may be in a kernel that another has replaced.
+/// Boxed kernels that are registered at run time. None is removed: a thread may be running a kernel that has been replaced.
 pub(super) struct BoxedKernels(AppendList<(DispatchKey, &'static dyn BoxedKernel)>);
 
 impl BoxedKernels {
@@ -109,11 +109,11 @@ impl BoxedKernels {
         self.0.iter().find(|(of, _)| *of == key).map(|(_, kernel)| *kernel)
     }
 
-    pub(super) fn put(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) {
+    pub(super) fn push(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) {
         self.0.push((key, kernel));
     }
 
-    /// The kernel for `key`, in force or registered at link time for the operator of this address.
+    /// The kernel for `key`, registered at run time, or at link time for the operator of this address.
     pub(super) fn of_operator(
         &self,
         operator: TableAddress,
@@ -137,9 +137,9 @@ pub(super) fn fallback(key: DispatchKey) -> Result<Option<&'static dyn BoxedKern
     }
 }
 
-/// Has calls whose highest key is `key`, of operators that have no kernel for it, go to `kernel`. It comes before fallbacks that are
-/// there. Keys above the backends are passed by for good once an operator has met one without a kernel: their fallbacks must
-/// be registered before, or [at link time](BoxedRegistration::fallback).
+/// Makes `kernel` the fallback of `key`: it takes calls whose highest key that is, of operators that have no kernel for it. It replaces an
+/// earlier fallback. An operator that was once called with a key above the backends, and had no kernel for it, skips the key from then
+/// on: such fallbacks must be registered before, or [at link time](BoxedRegistration::fallback).
 pub fn register_fallback(key: DispatchKey, kernel: &'static dyn BoxedKernel) {
-    FALLBACKS.put(key, kernel);
+    FALLBACKS.push(key, kernel);
 }

@@ -1,19 +1,19 @@
-//! A kernel: a function pointer, and the key whose calls it serves. Where operators keep kernels, the pointer is without its type.
+//! A kernel: a function pointer, and its dispatch key. Tables of operators have it as a pointer without the function's type.
 #![expect(
     unsafe_code,
-    reason = "function pointers are kept as thin pointers, and are functions again when called"
+    reason = "function pointers are stored as thin pointers, and cast back when called"
 )]
 
 use flambeau_core::DispatchKey;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A type of function pointers, as `fn(DispatchKeySet, &Tensor) -> Result<Tensor>` is one. Nothing else implements it.
+/// A type of function pointers, such as `fn(DispatchKeySet, &Tensor) -> Result<Tensor>`. Nothing else implements it.
 pub trait KernelFn: Copy + Send + Sync + fmt::Pointer + 'static {}
 
 impl<F: Copy + Send + Sync + fmt::Pointer + 'static> KernelFn for F {}
 
-/// A function and the key it serves.
+/// A function and its dispatch key.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Kernel<F> {
@@ -27,7 +27,7 @@ impl<F: KernelFn> Kernel<F> {
         Kernel { entry: KernelEntry { key, function: to_pointer(function) }, function: PhantomData }
     }
 
-    /// Kernels without the type of their functions.
+    /// The same kernels without the type of their functions.
     pub(super) const fn entries(kernels: &'static [Self]) -> &'static [KernelEntry] {
         // SAFETY: a `Kernel` is a `KernelEntry`, transparently.
         unsafe { std::slice::from_raw_parts(kernels.as_ptr().cast(), kernels.len()) }

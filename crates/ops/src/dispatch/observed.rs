@@ -1,4 +1,4 @@
-//! The tensors of a call, as a profiler is told of them.
+//! The tensor arguments of a call, as a profiler records them.
 
 use crate::Tensor;
 use flambeau_core::profiler::Input;
@@ -20,9 +20,9 @@ macro_rules! observed {
 /// An argument that holds tensors.
 #[derive(Clone, Copy)]
 pub enum Observed<'a> {
-    /// `Tensor`, and `Tensor?` that is given.
+    /// `Tensor`, or `Tensor?` that is given.
     Tensor(&'a Tensor),
-    /// `Tensor?` that is not.
+    /// `Tensor?` that is not given.
     None,
     /// `Tensor[]`.
     Tensors(&'a [Tensor]),
@@ -58,7 +58,7 @@ impl<'a> From<&'a [Option<Tensor>]> for Observed<'a> {
     }
 }
 
-/// Sizes and types of all that are there.
+/// Sizes and types of all tensors among the arguments.
 pub(super) fn inputs(observed: &[Observed<'_>]) -> Vec<Input> {
     let mut inputs = Vec::new();
     let mut add = |tensor: &Tensor| {

@@ -1,4 +1,4 @@
-//! An operator: its schema and a table of kernels, filled as keys are met.
+//! An operator: its schema and a table of kernels, which is filled as calls have new keys.
 #![expect(unsafe_code, reason = "kernels of one function type are kept as thin pointers in atomics")]
 
 use super::boxed::{FromValues, Value};
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// What is known of an operator without its function type.
+/// An operator without the type of its kernels.
 pub trait OperatorInfo: Sync {
     /// `add.Tensor`.
     fn name(&self) -> &'static str;
@@ -25,10 +25,10 @@ pub trait OperatorInfo: Sync {
         schema::arguments(self.schema())
     }
 
-    /// Whether a kernel was given for exactly this key, here or by another crate.
+    /// Whether a kernel is registered for exactly this key, by the operator's definition or another crate.
     fn has_kernel(&self, key: DispatchKey) -> bool;
 
-    /// Lets calls pass the kernel that records them for a profiler, or not.
+    /// Sets whether calls run the kernel that records them for a profiler.
     fn set_observed(&self, on: bool);
 
     /// Calls it with every argument in the order of the schema.
@@ -37,7 +37,7 @@ pub trait OperatorInfo: Sync {
     /// `InvalidArgument` for arguments of other types or number, and the operator's own.
     fn call_boxed(&self, arguments: &[Value]) -> Result<Vec<Value>>;
 
-    /// Puts a kernel in place for calls whose highest key is `key`, before any that is there.
+    /// Registers a kernel for calls whose highest key is `key`, in preference to any other.
     ///
     /// # Errors
     /// For an operator with kernels of a signature, `InvalidArgument` where the key is the name of several keys, and `NotImplemented`
@@ -45,8 +45,8 @@ pub trait OperatorInfo: Sync {
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()>;
 }
 
-/// Every call carries this key, so that a profiler sees all threads, and while it is skipped it costs nothing: the keys that an
-/// operator skips are taken away in any case.
+/// Every call has this key, so that a profiler sees all threads. While operators skip it, it costs nothing: the keys that an
+/// operator skips are removed from every call in any case.
 const PROFILER: u64 = DispatchKeySet::of(DispatchKey::Profiler).bits();
 
 /// An operator's call with its arguments in a list.
@@ -60,13 +60,13 @@ pub struct Operator<F: 'static> {
 
 /// An operator without the type of its kernels, so that its code is compiled once and not once for each signature.
 ///
-/// The slots begin empty. The first call that meets a key looks for its kernel: one given for the key, else a composite
-/// one, else, for keys that stand above the backends, none: such a key is skipped from then on.
+/// The slots begin empty. The first call with a key finds its kernel: one registered for the key, else a composite
+/// one; a key above the backends may have none, and falls through: it is skipped from then on.
 pub(super) struct Table {
     pub(super) name: &'static str,
     schema: &'static str,
     /// Where the operator was defined.
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
     kernels: &'static [KernelEntry],
     boxed: BoxedCall,
     boxed_kernels: BoxedKernels,
@@ -109,8 +109,8 @@ impl<F: KernelFn> Operator<F> {
         }
     }
 
-    /// For the kernel that records calls: what [`select`](Self::select) finds below it, and the event, which ends when it is
-    /// dropped.
+    /// For the profiler's kernel: the keys and kernel that [`select`](Self::select) finds below it, and the event of the call, which ends
+    /// when it is dropped.
     ///
     /// # Errors
     /// `NotImplemented` where no kernel serves the highest key.
@@ -123,8 +123,7 @@ impl<F: KernelFn> Operator<F> {
         Ok((keys, self.function(kernel), open))
     }
 
-    /// For the kernel that [packs](crate::boxing) arguments in a list: what the boxed kernel in force for the highest of `keys` makes
-    /// of them.
+    /// For the kernel that [packs](crate::boxing) arguments in a list: the results of the boxed kernel for the highest of `keys`.
     ///
     /// # Errors
     /// The kernel's, and `InvalidArgument` where its results are not the operator's.
@@ -137,7 +136,7 @@ impl<F: KernelFn> Operator<F> {
         R::from_values(self.table.name, results)
     }
 
-    /// What a pointer of the table was made from.
+    /// The function that a pointer of the table was made from.
     #[inline(always)]
     fn function(&self, pointer: *mut ()) -> F {
         // SAFETY: (made): the operator's own kernels are of its type `F`, and so is what is registered for it, here and in
@@ -145,18 +144,18 @@ impl<F: KernelFn> Operator<F> {
         unsafe { from_pointer(pointer) }
     }
 
-    /// Puts a kernel in place at run time, for a key that has none. Link-time registration is [`Registration`].
+    /// Registers a kernel at run time, for a key that has none. Link-time registration is [`Registration`].
     ///
     /// # Errors
     /// `InvalidArgument` where the key has a kernel, or is the name of several keys, such as
     /// [`CompositeImplicitAutograd`](DispatchKey::CompositeImplicitAutograd).
     pub fn register(&self, key: DispatchKey, function: F) -> Result<()> {
-        let there = self.table.given(key)?.is_some() || self.table.slot(key)?.is_some();
-        ensure!(!there, InvalidArgument, "{}: there is a kernel for {key} already", self.table.name);
+        let exists = self.table.registered(key)?.is_some() || self.table.slot(key)?.is_some();
+        ensure!(!exists, InvalidArgument, "{}: there is a kernel for {key} already", self.table.name);
         self.table.register(key, to_pointer(function))
     }
 
-    /// The same for a key that may have a kernel, which is called no more. Calls that are under way end as they began.
+    /// Registers a kernel at run time, and replaces one that the key may have. Running calls of that finish.
     ///
     /// # Errors
     /// `InvalidArgument` where the key is the name of several keys.
@@ -166,24 +165,24 @@ impl<F: KernelFn> Operator<F> {
 }
 
 impl Registration {
-    /// `function` for calls of `operator` whose highest key is `key`, for which nobody else brings one.
+    /// `function` for calls of `operator` whose highest key is `key`, which must have no other kernel.
     #[track_caller]
     pub const fn new<F: KernelFn>(operator: &'static Operator<F>, key: DispatchKey, function: F) -> Self {
-        let (operator, place) = (TableAddress::of(&operator.table), Location::caller());
+        let (operator, location) = (TableAddress::of(&operator.table), Location::caller());
         let kernel = KernelEntry { key, function: to_pointer(function) };
-        Registration { operator, kernel, overriding: false, place }
+        Registration { operator, kernel, overriding: false, location }
     }
 
-    /// The same in the place of another kernel, the operator's own or one that was registered without this word.
+    /// `function` instead of another kernel, the operator's own or one of [`Registration::new`].
     #[track_caller]
     pub const fn overriding<F: KernelFn>(
         operator: &'static Operator<F>,
         key: DispatchKey,
         function: F,
     ) -> Self {
-        let (operator, place) = (TableAddress::of(&operator.table), Location::caller());
+        let (operator, location) = (TableAddress::of(&operator.table), Location::caller());
         let kernel = KernelEntry { key, function: to_pointer(function) };
-        Registration { operator, kernel, overriding: true, place }
+        Registration { operator, kernel, overriding: true, location }
     }
 }
 
@@ -191,13 +190,13 @@ impl Table {
     pub(super) const fn new(
         name: &'static str,
         schema: &'static str,
-        place: &'static Location<'static>,
+        location: &'static Location<'static>,
         kernels: &'static [KernelEntry],
         boxed: BoxedCall,
     ) -> Self {
         let slots = [const { AtomicPtr::new(std::ptr::null_mut()) }; DispatchKey::COUNT];
         let (skipped, boxed_kernels) = (AtomicU64::new(PROFILER), BoxedKernels::new());
-        Table { name, schema, place, kernels, boxed, boxed_kernels, skipped, slots }
+        Table { name, schema, location, kernels, boxed, boxed_kernels, skipped, slots }
     }
 
     fn call_boxed_kernel(
@@ -215,22 +214,22 @@ impl Table {
         bail!(Internal, "{}: there is no boxed kernel for {keys:?}", self.name)
     }
 
-    /// The function that takes calls for `key` to a boxed kernel.
+    /// The function that packs the arguments of calls for `key` and calls a boxed kernel.
     fn boxing(&self, key: DispatchKey) -> Result<*mut ()> {
-        let Some(boxing) = self.given(DispatchKey::Boxing)? else {
+        let Some(boxing) = self.registered(DispatchKey::Boxing)? else {
             bail!(
                 NotImplemented,
-                "{}: there is no way to its kernel for {key}, which takes arguments in a list: it was defined without `boxing!`",
+                "{}: its boxed kernel for {key} cannot be called, since it was defined without `boxing!`",
                 self.name
             )
         };
         Ok(boxing)
     }
 
-    /// Has calls for `key` go to a boxed kernel; the function that takes them there.
-    fn put_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<*mut ()> {
+    /// Adds a boxed kernel for `key`, and returns the function that calls it.
+    fn add_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<*mut ()> {
         let boxing = self.boxing(key)?;
-        self.boxed_kernels.put(key, kernel);
+        self.boxed_kernels.push(key, kernel);
         Ok(boxing)
     }
 
@@ -250,7 +249,7 @@ impl Table {
         Ok((keys, kernel, open))
     }
 
-    /// Fills the slots on the way down until one has a kernel.
+    /// Finds the kernel of the highest key that has one, and fills the slot.
     #[cold]
     #[inline(never)]
     fn select_slowly(&self, mut keys: DispatchKeySet) -> Result<(DispatchKeySet, *mut ())> {
@@ -274,15 +273,15 @@ impl Table {
     }
 
     fn has_derivative(&self) -> Result<bool> {
-        Ok(self.given(DispatchKey::Autograd)?.is_some() || self.boxed(DispatchKey::Autograd)?.is_some())
+        Ok(self.registered(DispatchKey::Autograd)?.is_some() || self.boxed(DispatchKey::Autograd)?.is_some())
     }
 
-    /// A derivative without a kernel that carries tangents along would lose them in silence. Tensors with a tangent have the key
-    /// `Autograd`, which tells nothing where it is left out; so a call may be refused that has no tangents.
+    /// An operator with a derivative and no kernel for forward mode would drop tangents silently. Tensors with a tangent have the key
+    /// `Autograd`; where the thread excludes that, nobody can tell, and a call may be refused that has no tangents.
     fn ensure_no_tangents(&self, keys: DispatchKeySet) -> Result<()> {
-        let told = apply_thread_keys(DispatchKey::Autograd.into()).has(DispatchKey::Autograd);
+        let is_known = apply_thread_keys(DispatchKey::Autograd.into()).has(DispatchKey::Autograd);
         ensure!(
-            told && !keys.has(DispatchKey::Autograd),
+            is_known && !keys.has(DispatchKey::Autograd),
             NotImplemented,
             "{}: there is no kernel for ForwardGrad, without which tangents would be lost; it may call `forward::transposed`",
             self.name
@@ -290,8 +289,8 @@ impl Table {
         Ok(())
     }
 
-    /// The kernel for `key`: given for it, with its signature or boxed, else composite, else the key's fallback. Above the backends
-    /// only the implicit composite serves, and only where no backend has a kernel of its own.
+    /// The kernel for `key`: registered for it, unboxed or boxed, else composite, else the key's fallback. For keys above the backends
+    /// only the implicit composite counts, and only where no backend has a kernel of its own.
     fn resolve(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
         let composite: &[DispatchKey] = match key {
             _ if key.is_backend() => {
@@ -300,14 +299,14 @@ impl Table {
             _ if key.is_layout() || key == DispatchKey::Autograd => &[DispatchKey::CompositeImplicitAutograd],
             _ => &[],
         };
-        if let Some(kernel) = self.given(key)? {
+        if let Some(kernel) = self.registered(key)? {
             return Ok(Some(kernel));
         }
         if let Some(kernel) = self.boxed(key)? {
-            return self.put_boxed(key, kernel).map(Some);
+            return self.add_boxed(key, kernel).map(Some);
         }
         for key in composite {
-            if let Some(kernel) = self.given(*key)? {
+            if let Some(kernel) = self.registered(*key)? {
                 return Ok(Some(kernel));
             }
         }
@@ -319,12 +318,12 @@ impl Table {
         self.boxed_kernels.of_operator(TableAddress::of(self), self.name, key)
     }
 
-    /// The kernel given for exactly `key`.
-    fn given(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
-        registration::find(TableAddress::of(self), (self.name, self.place), self.kernels, key)
+    /// The kernel registered for exactly `key` in the operator's definition or at link time.
+    fn registered(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
+        registration::find(TableAddress::of(self), (self.name, self.location), self.kernels, key)
     }
 
-    /// The kernel in force for `key`, if one was met or registered.
+    /// The kernel in the slot of `key`, if one was found by a call or registered at run time.
     fn slot(&self, key: DispatchKey) -> Result<Option<*mut ()>> {
         let Some(slot) = self.slots.get(key as usize) else {
             bail!(
@@ -355,8 +354,8 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
     }
 
     fn has_kernel(&self, key: DispatchKey) -> bool {
-        // Two for one key are an error of each call.
-        !matches!((self.table.given(key), self.table.boxed(key)), (Ok(None), Ok(None)))
+        // Two kernels for one key are an error of each call.
+        !matches!((self.table.registered(key), self.table.boxed(key)), (Ok(None), Ok(None)))
     }
 
     fn set_observed(&self, on: bool) {
@@ -372,7 +371,7 @@ impl<F: KernelFn> OperatorInfo for Operator<F> {
 
     fn register_boxed(&self, key: DispatchKey, kernel: &'static dyn BoxedKernel) -> Result<()> {
         self.table.slot(key)?;
-        let boxing = self.table.put_boxed(key, kernel)?;
+        let boxing = self.table.add_boxed(key, kernel)?;
         self.table.register(key, boxing)
     }
 }

@@ -1,15 +1,15 @@
-//! What boxed kernels need of a schema: the type of each argument, and whether it is written.
+//! The arguments of a schema, as boxed kernels use them: the type of each, and whether it is written.
 
 /// An argument as the schema has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument<'s> {
-    /// Its type up to marks of aliasing: `Tensor`, `Tensor?`, `int[2]`.
+    /// Its type up to the alias annotation: `Tensor`, `Tensor?`, `int[2]`.
     pub base: &'s str,
-    /// What follows these: `[]` of `Tensor(a!)[]`.
+    /// The rest of the type after the annotation: `[]` of `Tensor(a!)[]`.
     pub rest: &'s str,
     /// Its name.
     pub name: &'s str,
-    /// Whether the schema says that the operator writes to it, `(a!)`. Some write without saying so: versions of storages tell.
+    /// Whether the schema says that the operator writes to it, `(a!)`. Some write without that annotation: the version of the storage tells.
     pub is_written: bool,
 }
 

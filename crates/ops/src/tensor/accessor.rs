@@ -1,5 +1,5 @@
 //! Accessors: references to single elements of a tensor of known type and rank, behind a guard.
-#![expect(unsafe_code, reason = "turns guarded bytes into references to elements")]
+#![expect(unsafe_code, reason = "makes references to elements from guarded bytes")]
 
 use super::Tensor;
 use super::offsets::{Offsets, split_row};

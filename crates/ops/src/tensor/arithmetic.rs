@@ -3,8 +3,8 @@
 //! Operators chain where one side is a tensor, `&a + &b * &c` and `(&a - &b) * &c`; between two results, and before a
 //! number, stands a `?`, since Rust lets nobody define operators of `Result`.
 //!
-//! An operand that is given away, `a * &b`, takes the result in its own memory where nobody can see that; so do the temporaries
-//! of a chain.
+//! The result is written over an operand that is passed by value, `a * &b`, where nobody else can see it (`buffer_reuse`), and so
+//! over the temporaries of a chain.
 
 use super::Tensor;
 use super::buffer_reuse::{MaybeDonated, compute};
@@ -16,11 +16,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What stands beside an operator: a tensor, a result that may be one, or a number. Sealed.
+/// The operand of an operator: a tensor, a result that may be one, or a number. Sealed.
 ///
 /// A number ranks below tensors in promotion: `&a * 2.0` keeps the type of a floating point `a`.
 pub trait Operand: sealed::Sealed + Sized {
-    /// Calls `f` with the operand as a tensor, lent or given away.
+    /// Calls `f` with the operand as a tensor, borrowed or donated.
     ///
     /// # Errors
     /// The operand's own, and those of `f`.
@@ -75,7 +75,7 @@ macro_rules! numbers {
     )*};
 }
 
-/// Rust's operator `$trait` by a function of two tensors and the same with `out`.
+/// Rust's operator `$trait` by a function of two tensors and its `out=` form.
 macro_rules! operator {
     ($trait:ident, $method:ident, $op:expr, $with_out:expr, [$($number:ty),*]) => {
         operator!(@one $trait, $method, $op, $with_out, [R: Operand] &Tensor, R);

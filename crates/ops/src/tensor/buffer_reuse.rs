@@ -1,18 +1,19 @@
-//! Operands that the caller has given away: their memory takes the result where nobody can see that.
+//! Buffer reuse: the result of an operator is written over an operand that the caller donated, where nobody else can see the operand
+//! (JAX's buffer donation).
 
 use super::Tensor;
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, apply_thread_keys, creation_keys};
 use std::ops::Deref;
 
-/// Bytes from which on reuse pays: shorter results find warm memory anyway.
-const LEAST: usize = 1 << 16;
+/// Bytes from which on reuse is faster: the allocator has memory in the caches for smaller results.
+const MIN_BYTES: usize = 1 << 16;
 
-/// An operand, and whether the caller keeps it.
+/// An operand, borrowed or donated by the caller.
 pub enum MaybeDonated<'a> {
-    /// Somebody else's.
-    Lent(&'a Tensor),
-    /// This call's alone, unless there are other handles.
-    Given(Tensor),
+    /// The caller keeps it.
+    Borrowed(&'a Tensor),
+    /// The caller gave up its handle; there may be others.
+    Donated(Tensor),
 }
 
 impl Deref for MaybeDonated<'_> {
@@ -27,61 +28,63 @@ impl Deref for MaybeDonated<'_> {
     }
 }
 
-/// A pointwise operator of two tensors, and the same that writes to a third.
+/// A pointwise operator of two tensors.
 pub(super) type Functional = fn(&Tensor, &Tensor) -> Result<Tensor>;
+/// Its `out=` form.
 pub(super) type WithOut = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 
-/// The operator's result, in the memory of an operand that was given away if the result would look just like it.
+/// The operator's result, written over a donated operand if the result would have its sizes, strides, type and keys.
 #[inline]
 pub(super) fn compute(a: MaybeDonated<'_>, b: MaybeDonated<'_>, functional: Functional, with_out: WithOut) -> Result<Tensor> {
-    if takes_result(&a, &b) {
+    if is_reusable(&a, &b) {
         with_out(&a, &b, &a)?;
         return Ok(a.clone());
     }
-    if takes_result(&b, &a) {
+    if is_reusable(&b, &a) {
         with_out(&a, &b, &b)?;
         return Ok(b.clone());
     }
     functional(&a, &b)
 }
 
-/// Whether the result of `held` and `other` may be written over `held`: nobody else sees its elements, which are the allocator's,
-/// and a fresh result would have its sizes, strides, type and keys.
+/// Whether the result of `operand` and `other` may be written over `operand`: that is donated, nobody else has its elements, which the
+/// library allocated, and a new result would have its sizes, strides, type and keys.
 #[inline]
-fn takes_result(held: &MaybeDonated<'_>, other: &Tensor) -> bool {
-    let MaybeDonated::Donated(held) = held else { return false };
-    is_large(held)
-        && held.is_sole_owner()
-        && held.storage().is_resizable()
-        && is_plain(held, other)
-        && gives_its_type(held, other)
-        && gives_its_geometry(held, other)
+fn is_reusable(operand: &MaybeDonated<'_>, other: &Tensor) -> bool {
+    let MaybeDonated::Donated(operand) = operand else { return false };
+    is_large(operand)
+        && operand.is_sole_owner()
+        && operand.storage().is_resizable()
+        && has_keys_of_result(operand, other)
+        && has_dtype_of_result(operand, other)
+        && has_geometry_of_result(operand, other)
 }
 
 fn is_large(tensor: &Tensor) -> bool {
-    tensor.numel() as usize * tensor.dtype().size() >= LEAST
+    tensor.numel() as usize * tensor.dtype().size() >= MIN_BYTES
 }
 
-/// Whether nothing is recorded, carried along or intercepted, and a tensor made now would have the same keys.
-fn is_plain(held: &Tensor, other: &Tensor) -> bool {
+/// Whether nothing is recorded for backward, forward mode or another key, and a tensor made now would have the same keys.
+fn has_keys_of_result(operand: &Tensor, other: &Tensor) -> bool {
     let fresh = DispatchKeySet::of(DispatchKey::Cpu) | creation_keys();
     let passed = fresh | DispatchKeySet::of(DispatchKey::Profiler);
-    held.key_set() == fresh
-        && held.impl_().autograd_meta().is_none()
-        && held.impl_().extension().is_none()
-        && apply_thread_keys(held.key_set() | other.key_set()).without(passed).is_empty()
+    operand.key_set() == fresh
+        && operand.impl_().autograd_meta().is_none()
+        && operand.impl_().extension().is_none()
+        && apply_thread_keys(operand.key_set() | other.key_set()).without(passed).is_empty()
 }
 
-fn gives_its_type(held: &Tensor, other: &Tensor) -> bool {
+/// Whether the operands promote to the type of this one.
+fn has_dtype_of_result(operand: &Tensor, other: &Tensor) -> bool {
     let ranks_below = other.is_wrapped_number() && !other.dtype().is_complex();
-    held.dtype().is_floating_point() && (held.dtype() == other.dtype() || ranks_below)
+    operand.dtype().is_floating_point() && (operand.dtype() == other.dtype() || ranks_below)
 }
 
-/// Whether both are row-major, as the result then is, and `other` is broadcast to `held`.
-fn gives_its_geometry(held: &Tensor, other: &Tensor) -> bool {
-    let sizes = || held.sizes().iter().rev().zip(other.sizes().iter().rev());
-    held.is_contiguous()
+/// Whether both are row-major, as the result then is, and `other` is broadcast to this operand.
+fn has_geometry_of_result(operand: &Tensor, other: &Tensor) -> bool {
+    let sizes = || operand.sizes().iter().rev().zip(other.sizes().iter().rev());
+    operand.is_contiguous()
         && other.is_contiguous()
-        && other.dim() <= held.dim()
-        && sizes().all(|(held, other)| held == other || *other == 1)
+        && other.dim() <= operand.dim()
+        && sizes().all(|(operand, other)| operand == other || *other == 1)
 }

@@ -9,8 +9,8 @@ impl Tensor {
     /// Whether sizes and all elements are equal. NaN differs from itself. PyTorch's `torch.equal`.
     ///
     /// # Errors
-    /// `Dtype` for tensors of two types, `Device` for tensors without values, `Busy` where an accessor of this thread is in
-    /// the way.
+    /// `Dtype` for tensors of two types, `Device` for tensors without values, `Busy` where this thread holds an
+    /// accessor that writes.
     ///
     /// ```
     /// use flambeau_ops::Tensor;

@@ -41,7 +41,7 @@ impl<D: TensorData, const N: usize> TensorData for [D; N] {
     type Element = D::Element;
 
     fn sizes(into: &mut Vec<i64>) {
-        // An array of arrays of nothing may be longer than a size can say.
+        // An array of zero-sized arrays may be longer than an i64.
         const { assert!(N <= i64::MAX as usize) };
         into.push(N as i64);
         D::sizes(into);
@@ -80,10 +80,10 @@ impl<D: TensorData> From<D> for Tensor {
 
 impl Tensor {
     /// The values as `torch.tensor` takes them: what a plain literal would be in Rust, f64 or i32, gets the default floating
-    /// point type or i64, and other types stay, unless `options` asks for another; `()` asks for nothing.
+    /// point type or i64, and other types stay, unless `options` has another; `()` has none.
     ///
     /// # Errors
-    /// `InvalidArgument` where a value does not fit the type, `Device` or `OutOfMemory` where it cannot be placed.
+    /// `InvalidArgument` where a value does not fit the type, `Device` or `OutOfMemory` where the device cannot hold it.
     ///
     /// ```
     /// use flambeau_core::ScalarType;
@@ -102,7 +102,7 @@ impl Tensor {
             let converted: Result<Vec<T>> = fallible::try_collect(elements.iter().map(|x| convert(x.to_scalar())));
             Tensor::from_vec(converted.map_err(|e| e.context("new"))?, &sizes)
         })?;
-        place(host, options)
+        move_to(host, options)
     }
 
     /// A copy of `data` as a tensor of one dimension.
@@ -126,7 +126,7 @@ fn convert<T: Element>(value: Scalar) -> Result<T> {
     if T::SCALAR_TYPE.is_floating_point() { Ok(T::from_scalar(value)) } else { value.to() }
 }
 
-/// What plain literals, which are `f64` and `i32` in Rust, are in PyTorch; numbers of other types were meant to have them.
+/// The type of a literal in PyTorch: `f64` and `i32` are taken for literals without a suffix; other types are kept.
 fn of_literals(dtype: ScalarType) -> ScalarType {
     match dtype {
         ScalarType::F64 => default_dtype(),
@@ -135,8 +135,8 @@ fn of_literals(dtype: ScalarType) -> ScalarType {
     }
 }
 
-/// Takes a fresh tensor to where the options want it.
-fn place(host: Tensor, options: TensorOptions) -> Result<Tensor> {
+/// Moves a new tensor to the device and layout of `options`.
+fn move_to(host: Tensor, options: TensorOptions) -> Result<Tensor> {
     ensure!(
         options.layout.unwrap_or_default() == flambeau_core::Layout::Strided,
         NotImplemented,
@@ -148,11 +148,11 @@ fn place(host: Tensor, options: TensorOptions) -> Result<Tensor> {
         None => Ok(host),
         Some(device) if device.is_cpu() => Ok(host),
         Some(device) => {
-            let there = Tensor::empty_contiguous(host.sizes(), host.dtype(), device)?;
+            let moved = Tensor::empty_contiguous(host.sizes(), host.dtype(), device)?;
             if !device.is_meta() {
-                crate::ops::copy_(&there, &host, false)?;
+                crate::ops::copy_(&moved, &host, false)?;
             }
-            Ok(there)
+            Ok(moved)
         }
     }
 }

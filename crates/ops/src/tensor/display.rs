@@ -13,7 +13,7 @@ use number::Numbers;
 use std::fmt;
 use summary::Summary;
 
-/// What another crate has to say of a tensor behind its values, `grad_fn=<AddBackward0>`:
+/// What another crate prints of a tensor after its values, `grad_fn=<AddBackward0>`:
 /// `inventory::submit!(Suffix(describe));`.
 pub struct Suffix(pub fn(&Tensor) -> Option<String>);
 
@@ -21,7 +21,7 @@ inventory::collect!(Suffix);
 
 impl Tensor {
     /// The tensor as text. Where its values cannot be read, since an accessor of this thread is writing them, the text says
-    /// so in their place.
+    /// so instead.
     pub fn to_string_with(&self, options: &PrintOptions) -> String {
         let prefix = "tensor(";
         let values = self.values_text(prefix.len(), options).unwrap_or_else(|e| format!("<{e}>"));
@@ -63,11 +63,11 @@ impl Tensor {
         suffixes
     }
 
-    /// What is known of its gradient.
+    /// Its gradient function or `requires_grad`.
     fn history(&self) -> Option<String> {
         let described = inventory::iter::<Suffix>.into_iter().find_map(|suffix| suffix.0(self));
-        let wanted = || self.impl_().autograd_meta().is_some_and(|meta| meta.requires_grad());
-        described.or_else(|| wanted().then(|| "requires_grad=True".to_string()))
+        let requires_grad = || self.impl_().autograd_meta().is_some_and(|meta| meta.requires_grad());
+        described.or_else(|| requires_grad().then(|| "requires_grad=True".to_string()))
     }
 }
 
@@ -79,7 +79,7 @@ fn tuple(sizes: &[i64]) -> String {
     }
 }
 
-/// Puts the suffixes behind the text, on a new line where the last has no room.
+/// Appends the suffixes to the text, on a new line where they do not fit the last.
 fn append(mut text: String, suffixes: &[String], indent: usize, linewidth: usize) -> String {
     // PyTorch counts two characters more than the line has, or one where it is not the first.
     let mut last_line = match text.rfind('\n') {

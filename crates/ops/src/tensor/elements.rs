@@ -124,7 +124,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// The same values in the memory of the host: itself where it is there.
+    /// A copy in the memory of the host; itself where it is on the host.
     pub(crate) fn on_host(&self) -> Result<Tensor> {
         if self.device().is_cpu() {
             return Ok(self.clone());

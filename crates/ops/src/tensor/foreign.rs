@@ -5,7 +5,7 @@ use super::Tensor;
 use flambeau_core::{Device, Geometry, Result, ScalarType, Storage, TensorImpl, ensure};
 
 impl Tensor {
-    /// A tensor of somebody else's elements at `data`, not copied, with strides in elements or row-major ones. `deleter` is
+    /// A tensor of foreign elements at `data`, not copied, with strides in elements or row-major ones. `deleter` is
     /// called once, when no tensor needs the memory any more, on whichever thread that happens; at once if this fails.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Indexing: `t.i((0, 1..3))?` looks at a part of a tensor, `t.assign((.., 0), 1.0)?` writes one.
+//! Indexing: `t.i((0, 1..3))?` is a view of a part of a tensor, `t.assign((.., 0), 1.0)?` writes one.
 
 use super::Tensor;
 use super::arithmetic::Operand;
@@ -7,7 +7,7 @@ use flambeau_core::{Error, Result, ensure};
 use smallvec::{SmallVec, smallvec};
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// One place between the brackets of Python's `t[0, 1:3, ..., None]`.
+/// One position between the brackets of Python's `t[0, 1:3, ..., None]`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TensorIndex {
@@ -23,28 +23,28 @@ pub enum TensorIndex {
         /// From one index to the next, at least 1.
         step: i64,
     },
-    /// A dimension of size 1, put in here. Python's `None`.
+    /// A dimension of size 1, inserted here. Python's `None`.
     NewAxis,
-    /// All dimensions that no other place speaks of. Python's `...`.
+    /// All dimensions that no other position selects. Python's `...`.
     Ellipsis,
 }
 
 pub use TensorIndex::{Ellipsis, NewAxis};
 
-/// Everything between the brackets: one place, a tuple of up to six, or a slice of [`TensorIndex`].
+/// Everything between the brackets: one position, a tuple of up to six, or a slice of [`TensorIndex`].
 pub trait Indices {
-    /// The places in order.
-    fn places(self) -> SmallVec<[TensorIndex; 6]>;
+    /// The positions in order.
+    fn positions(self) -> SmallVec<[TensorIndex; 6]>;
 }
 
 impl<A: Into<TensorIndex>> Indices for A {
-    fn places(self) -> SmallVec<[TensorIndex; 6]> {
+    fn positions(self) -> SmallVec<[TensorIndex; 6]> {
         smallvec![self.into()]
     }
 }
 
 impl Indices for &[TensorIndex] {
-    fn places(self) -> SmallVec<[TensorIndex; 6]> {
+    fn positions(self) -> SmallVec<[TensorIndex; 6]> {
         self.iter().cloned().collect()
     }
 }
@@ -53,7 +53,7 @@ macro_rules! tuples {
     ($(($($name:ident),+);)*) => {$(
         impl<$($name: Into<TensorIndex>),+> Indices for ($($name,)+) {
             #[expect(non_snake_case, reason = "the names of types serve for values")]
-            fn places(self) -> SmallVec<[TensorIndex; 6]> {
+            fn positions(self) -> SmallVec<[TensorIndex; 6]> {
                 let ($($name,)+) = self;
                 smallvec![$($name.into()),+]
             }
@@ -105,7 +105,7 @@ pub fn slice(start: impl Into<Option<i64>>, end: impl Into<Option<i64>>) -> Tens
 
 impl Step for TensorIndex {}
 
-/// What comes after `last`: after -1, which is the end, comes nothing that a number could say.
+/// The index after `last`; `None` after -1, the last element, since 0 would be the first.
 fn after(last: i64) -> Option<i64> {
     last.checked_add(1).filter(|end| *end != 0)
 }
@@ -160,7 +160,7 @@ impl Tensor {
     /// Python's `t[...]`.
     ///
     /// # Errors
-    /// `Index` naming position, dimension and size for an integer out of range, or for more places than dimensions;
+    /// `Index` naming position, dimension and size for an integer out of range, or for more positions than dimensions;
     /// `InvalidArgument` for a step below 1 or a second ellipsis.
     ///
     /// ```
@@ -177,13 +177,13 @@ impl Tensor {
     /// # Ok::<(), flambeau_ops::Error>(())
     /// ```
     pub fn i(&self, indices: impl Indices) -> Result<Tensor> {
-        let places = indices.places();
-        check(self, &places)?;
-        let taken = places.iter().filter(|p| p.takes_dimension()).count();
+        let positions = indices.positions();
+        check(self, &positions)?;
+        let taken = positions.iter().filter(|p| p.takes_dimension()).count();
         let (mut view, mut from, mut to) = (self.clone(), 0, 0);
-        for (position, place) in places.iter().enumerate() {
+        for (position, part) in positions.iter().enumerate() {
             let context = |e: Error| e.context(format!("index: position {position}"));
-            match *place {
+            match *part {
                 TensorIndex::At(index) => {
                     check_index(self.sizes()[from], index, from).map_err(context)?;
                     view = ops::select_int(&view, to, index)?;
@@ -238,8 +238,8 @@ impl TensorIndex {
     }
 }
 
-fn check(tensor: &Tensor, places: &[TensorIndex]) -> Result<()> {
-    let taken = places.iter().filter(|p| p.takes_dimension()).count();
+fn check(tensor: &Tensor, positions: &[TensorIndex]) -> Result<()> {
+    let taken = positions.iter().filter(|p| p.takes_dimension()).count();
     ensure!(
         taken <= tensor.dim(),
         Index,
@@ -248,9 +248,9 @@ fn check(tensor: &Tensor, places: &[TensorIndex]) -> Result<()> {
         tensor.sizes()
     );
     ensure!(
-        places.iter().filter(|p| matches!(p, Ellipsis)).count() < 2,
+        positions.iter().filter(|p| matches!(p, Ellipsis)).count() < 2,
         InvalidArgument,
-        "index: expected at most one ellipsis but got {places:?}"
+        "index: expected at most one ellipsis but got {positions:?}"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! How the numbers of one tensor are written: notation and width, decided over all that are shown.
+//! The format of the numbers of one tensor: notation and width, chosen for all that are shown.
 
 use super::options::PrintOptions;
 use flambeau_core::{Scalar, ScalarType};
@@ -17,7 +17,7 @@ enum Notation {
     Scientific,
 }
 
-/// The way of writing that suits a set of values. PyTorch's `_Formatter`.
+/// The format that suits a set of values. PyTorch's `_Formatter`.
 pub(super) struct Numbers {
     notation: Notation,
     precision: usize,
@@ -28,7 +28,7 @@ impl Numbers {
     pub(super) fn new(values: &[Scalar], dtype: ScalarType, options: &PrintOptions) -> Self {
         let precision = options.precision.min(MOST_DIGITS);
         let mut numbers = Numbers { notation: Notation::Whole, precision, width: 1 };
-        // Zeros, infinities and NaN have no say in notation and width, as in PyTorch: they may stick out.
+        // Zeros, infinities and NaN do not influence notation and width, as in PyTorch: they may be wider.
         let telling =
             |s: &&Scalar| !dtype.is_floating_point() || (s.to_f64().is_finite() && s.to_f64() != 0.0);
         if dtype.is_floating_point() {
@@ -75,16 +75,16 @@ impl Numbers {
 
 /// The notation for values that are finite and not zero.
 fn notation(values: impl Iterator<Item = f64>, options: &PrintOptions) -> Notation {
-    let (mut least, mut most, mut whole) = (f64::INFINITY, 0.0f64, true);
+    let (mut min, mut max, mut whole) = (f64::INFINITY, 0.0f64, true);
     for x in values {
-        least = least.min(x.abs());
-        most = most.max(x.abs());
+        min = min.min(x.abs());
+        max = max.max(x.abs());
         whole &= x == x.ceil();
     }
-    if most == 0.0 {
+    if max == 0.0 {
         return Notation::Whole;
     }
-    let wide = most / least > 1000.0 || most > 1e8 || least < 1e-4;
+    let wide = max / min > 1000.0 || max > 1e8 || min < 1e-4;
     match options.sci_mode.unwrap_or(wide) {
         true => Notation::Scientific,
         false if whole => Notation::Whole,
@@ -92,7 +92,7 @@ fn notation(values: impl Iterator<Item = f64>, options: &PrintOptions) -> Notati
     }
 }
 
-/// As C and Python write it: a sign and at least two digits in the exponent, where Rust writes `1e-5`.
+/// As C and Python write it: a sign and at min two digits in the exponent, where Rust writes `1e-5`.
 fn scientific(x: f64, precision: usize) -> String {
     let text = format!("{x:.precision$e}");
     match text.split_once('e') {
