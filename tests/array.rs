@@ -1,4 +1,4 @@
-//! The reference's own arrays: float64, row-major, none of the library's code.
+//! Arrays for the references: float64, row-major, independent of the library's code.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ impl Array {
         Array::new(&[], vec![value])
     }
 
-    /// Numbers spread over `domain` in a fixed disorder, different for each `seed`.
+    /// Pseudo-random numbers over `domain`, determined by `seed`.
     pub fn fill(sizes: &[usize], domain: Range<f64>, seed: u64) -> Self {
         let count = sizes.iter().product::<usize>() as u64;
         let spread = |i: u64| {
@@ -36,12 +36,12 @@ impl Array {
         Array::new(sizes, (0..count).map(spread).collect())
     }
 
-    /// Every element through `f`.
+    /// `f` of every element.
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Array::new(&self.sizes, self.data.iter().map(|x| f(*x)).collect())
     }
 
-    /// Elements of both through `f`, broadcast.
+    /// `f` of the elements of both, broadcast.
     pub fn zip(&self, other: &Array, f: impl Fn(f64, f64) -> f64) -> Self {
         let sizes = broadcast(&self.sizes, &other.sizes);
         let (a, b) = (self.expand(&sizes), other.expand(&sizes));
@@ -66,7 +66,7 @@ impl Array {
         self.data[self.sizes.iter().zip(index).fold(0, |offset, (size, i)| offset * size + i)]
     }
 
-    /// Folds the dimensions `dims` (all where empty): `f` sees the elements that meet, in row-major order.
+    /// Folds the dimensions `dims` (all where empty): `f` gets the elements of one result, in row-major order.
     pub fn reduce(&self, dims: &[usize], keepdim: bool, f: impl Fn(&[f64]) -> f64) -> Self {
         let reduced = |d: usize| dims.is_empty() || dims.contains(&d);
         let rank = self.sizes.len();

@@ -1,4 +1,4 @@
-//! Memory of bool may hold any byte: all but 0 are true, to every operator, and no result holds other bytes than 0 and 1.
+//! Elements of bool may have any byte: every operator takes all but 0 for true, and writes no bytes other than 0 and 1.
 
 use flambeau_core::{ScalarType, Storage};
 use flambeau_ops::Tensor;
@@ -17,7 +17,7 @@ const LAYOUTS: &[Option<Layout>] =
 const CANONICAL: &[u8] = &[1];
 const ODD: &[u8] = &[2, 255, 1, 128];
 
-/// Operators that give what memory happens to hold, or the bytes themselves.
+/// Operators whose result is uninitialised, or shows the bytes themselves.
 const OF_BYTES: &[&str] = &["empty_like", "view.dtype"];
 
 /// `t` as a bool tensor whose true elements have these bytes, in this layout.

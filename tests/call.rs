@@ -73,7 +73,7 @@ pub fn is_random(op: &dyn OperatorInfo) -> bool {
     ["Generator", "rand", "dropout"].iter().any(|word| op.schema().contains(word))
 }
 
-/// One at a time draws from the generator of the process, which all tests of a binary share.
+/// Held while a random operator uses the generator of the process, which all tests of a binary share.
 static DRAWS: Mutex<()> = Mutex::new(());
 
 /// The tensors that `op` gives, or the first argument where it writes into that; random numbers are the same for a `seed`.
@@ -104,7 +104,7 @@ pub fn call(op: &dyn OperatorInfo, args: &[Arg], dtype: ScalarType) -> Result<Ve
     outcome(op, &values(args, &mut |a| tensor(a, dtype)))
 }
 
-/// The sample as `dtype` holds it: what the reference must be given.
+/// The sample rounded to `dtype`: the inputs of the reference.
 pub fn rounded(args: &[Arg], dtype: ScalarType) -> Vec<Arg> {
     let round = |a: &Array| array(&tensor(a, dtype));
     let arg = |arg: &Arg| match arg {

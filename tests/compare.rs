@@ -56,7 +56,8 @@ pub fn close(got: f64, expected: f64, dtype: ScalarType, bound: Bound) -> bool {
         return got.signum() == expected.signum()
             && got.abs() >= limit * (1.0 - 2.0 * ulp(1.0, dtype) * bound.ulps);
     }
-    got == expected || (got - expected).abs() <= (bound.ulps + 0.5) * ulp(expected.abs().max(bound.terms), dtype)
+    got == expected
+        || (got - expected).abs() <= (bound.ulps + 0.5) * ulp(expected.abs().max(bound.terms), dtype)
 }
 
 /// Describes the first element in which a tensor differs from what it should be.

@@ -138,8 +138,11 @@ impl Case {
         let (stride, padding, dilation) = (own(&self.stride), own(&self.padding), own(&self.dilation));
         let mut all = vec![];
         for (s, k) in indices(&small).flat_map(|s| indices(&weight[1..]).map(move |k| (s.clone(), k))) {
-            let coordinate = |d: usize| (s[d + 2] * stride[d] + k[d + 1] * dilation[d]).checked_sub(padding[d]);
-            let Some(position) = (0..self.spatial).map(coordinate).collect::<Option<Vec<_>>>() else { continue };
+            let coordinate =
+                |d: usize| (s[d + 2] * stride[d] + k[d + 1] * dilation[d]).checked_sub(padding[d]);
+            let Some(position) = (0..self.spatial).map(coordinate).collect::<Option<Vec<_>>>() else {
+                continue;
+            };
             if position.iter().zip(&large[2..]).all(|(coordinate, size)| coordinate < size) {
                 let channel = s[1] / self.channels[1] * self.channels[0] + k[0];
                 let l = [&[s[0], channel], &position[..]].concat();
@@ -288,7 +291,8 @@ fn faults(case: &Case, d: &mut Draw) -> Result<Vec<String>> {
     for_end(&mut expected[0], input, &w_values, &gy_values);
     for_weight(&mut expected[1], &x_values, &gy_values);
     channels(&mut expected[2], &gy_values);
-    for ((got, expected), what) in first.iter().zip(&expected).zip(["gradient of input", "of weight", "of bias"])
+    for ((got, expected), what) in
+        first.iter().zip(&expected).zip(["gradient of input", "of weight", "of bias"])
     {
         faults.extend(expected.fault(what, got, dtype));
     }
@@ -376,14 +380,16 @@ fn special_faults(case: &Case, d: &mut Draw) -> Result<Vec<String>> {
     let mut expected = [Sums::zeros(&x_sizes), Sums::zeros(&w_sizes)];
     if !(of_weight && is_padded && case.transposed) {
         for_end(&mut expected[0], input, &w_values, &gy_values);
-        faults
-            .extend(grads[0].as_ref().and_then(|got| expected[0].fault("gradient of input", got, case.dtype)));
+        faults.extend(
+            grads[0].as_ref().and_then(|got| expected[0].fault("gradient of input", got, case.dtype)),
+        );
     }
     if of_weight || !is_padded {
         let (large, small) = if case.transposed { (&gy_values, &x_values) } else { (&x_values, &gy_values) };
         products.add(&mut expected[1], 1, large, small);
-        faults
-            .extend(grads[1].as_ref().and_then(|got| expected[1].fault("gradient of weight", got, case.dtype)));
+        faults.extend(
+            grads[1].as_ref().and_then(|got| expected[1].fault("gradient of weight", got, case.dtype)),
+        );
     }
     Ok(faults)
 }

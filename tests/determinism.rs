@@ -6,7 +6,7 @@ use flambeau_ops::dispatch::OperatorInfo;
 use flambeau_ops::parallel::set_num_threads;
 use flambeau_tests::call::{array, call, is_random, operator, seeded, tensor, values};
 use flambeau_tests::compare::bit_difference;
-use flambeau_tests::enlarge::{LARGE, Enlargement, elements, enlarged, has_no_elements, rank, enlargements};
+use flambeau_tests::enlarge::{Enlargement, LARGE, elements, enlarged, enlargements, has_no_elements, rank};
 use flambeau_tests::op_db;
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Arg, Check, Row};
@@ -28,7 +28,7 @@ const UNSET: &[&str] = &["resize_", "resize_as_"];
 
 /// What could be enlarged of a row.
 enum Large {
-    /// The results are large: kernels cut them among threads.
+    /// The results are large: kernels split them among threads.
     Results(Vec<Arg>),
     /// The operands are, the results cannot be: sums over everything.
     Operands(Vec<Arg>),
@@ -36,7 +36,7 @@ enum Large {
     Neither(String),
 }
 
-/// The number of threads is the process's, and the tests of this file want different ones.
+/// Held while the number of threads is set, which is global and differs between the tests of this file.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn on(threads: usize, op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Result<Vec<Tensor>> {
@@ -87,7 +87,7 @@ fn large(op: &dyn OperatorInfo, sample: &[Arg], dtype: ScalarType) -> Large {
                 continue;
             }
         };
-        // What grows less than by its square root, as a set does, would take too much.
+        // Results that grow less than by the square root, as those of `unique`, would need too large operands.
         if once > 0
             && 2 * twice >= 3 * once
             && attempts.next().is_some()
@@ -110,9 +110,9 @@ fn largest(row: &Row, op: &dyn OperatorInfo, dtype: ScalarType) -> Large {
         return Large::Neither("elements that it adds are not set".to_owned());
     }
     let mut best = Large::Neither("no sample has elements".to_owned());
-    // Nothing times anything is nothing.
+    // Multiples of no elements are no elements.
     let mut worth: Vec<_> = row.samples.iter().filter(|sample| !has_no_elements(sample)).collect();
-    // Those of most dimensions first: there is one that only says how often the same is done.
+    // Samples with the most dimensions first: they have a batch dimension that can be enlarged.
     worth.sort_by_key(|sample| std::cmp::Reverse(rank(sample)));
     for sample in worth.into_iter().take(TRIED) {
         match (large(op, sample, dtype), &best) {

@@ -1,5 +1,4 @@
-//! A device whose pages the host may not touch: whatever is called with its tensors ends in a result there or an `Error`, never in a
-//! signal.
+//! A device whose pages the host cannot access: a call with its tensors gives a result on the device or an `Error`, never a SIGSEGV.
 #![expect(unsafe_code, reason = "maps pages that nobody may touch")]
 
 use flambeau_core::allocator::{Allocator, MemoryStats, set_allocator};
@@ -14,7 +13,7 @@ use flambeau_tests::op_db;
 use flambeau_tests::row::Row;
 use std::sync::Once;
 
-/// Maps pages without any right to them.
+/// Maps pages with `PROT_NONE`.
 struct Untouchable;
 
 unsafe fn unmap(data: *mut u8, bytes: usize, _: *mut ()) {
@@ -117,7 +116,7 @@ fn every_operator_on_a_device_whose_memory_the_host_may_not_touch() {
         match result {
             Ok(results) => {
                 there += 1;
-                // The host cannot know a value; a size or a type it can.
+                // The host cannot read values, but it knows sizes and types.
                 let is_known = |t: &Tensor| t.device() == device || t.dim() == 0 || t.numel() == 0;
                 let is_new = count(&values(&row.samples[0], &mut |a| tensor(a, ScalarType::F32))) == 0;
                 assert!(is_new || results.iter().all(is_known), "{}: a result on the host", row.name);

@@ -1,12 +1,12 @@
-//! Numbers in a fixed disorder, for checks that draw their cases.
+//! Pseudo-random numbers for checks that draw their cases.
 
 use std::ops::RangeInclusive;
 
-/// A row of numbers that a seed fixes.
+/// A generator of pseudo-random numbers (SplitMix64).
 pub struct Draw(u64);
 
 impl Draw {
-    /// The row of `seed`.
+    /// The generator of `seed`.
     pub fn new(seed: u64) -> Self {
         Draw(seed)
     }

@@ -96,7 +96,9 @@ pub fn enlargements(sample: &[Arg]) -> Vec<Enlargement> {
     let extents = extents(sample);
     let alone: Vec<_> = extents.iter().map(|extent| vec![*extent]).collect();
     let bases: Vec<_> = alone.iter().chain(&shared).cloned().collect();
-    let with_another = bases.iter().flat_map(|enlargement| extents.iter().map(|extent| [enlargement, &[*extent][..]].concat()));
+    let with_another = bases
+        .iter()
+        .flat_map(|enlargement| extents.iter().map(|extent| [enlargement, &[*extent][..]].concat()));
     let mut seen = HashSet::new();
     let ordered = bases.iter().cloned().chain(with_another);
     let distinct = ordered.filter(|enlargement| {

@@ -6,8 +6,8 @@ use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::ops;
 use flambeau_tests::call::{array, is_in_place, operator, outcome, tensor, values};
 use flambeau_tests::op_db;
-use flambeau_tests::row::{Arg, Row};
 use flambeau_tests::operator_variants::{OUT_LIST, in_place_of, out_of, without_options};
+use flambeau_tests::row::{Arg, Row};
 
 /// What can be seen of a tensor.
 #[derive(PartialEq, Debug)]
@@ -53,7 +53,7 @@ fn copies(args: &[Value]) -> Vec<Value> {
     args.iter().map(value).collect()
 }
 
-/// Operators that look at their indices under the guard of the result, whose version so counts a write that did not come about.
+/// Operators that look at their indices under the guard of the result, so that the version counts a write that did not happen.
 const COUNT_A_WRITE: &[&str] = &["gather.out", "index_select.out"];
 /// Operators that have saved their statistics before the types of their results are checked.
 const LEFT_OUT: &[&str] = &["native_batch_norm.out", "_native_batch_norm_legit.out"];
@@ -89,7 +89,7 @@ fn hostile(args: &[Value], index: usize) -> Vec<Vec<Value>> {
                 zeros(t.sizes(), t.dtype()),
             ];
             if !t.dtype().is_floating_point() && t.dtype() != ScalarType::Bool && t.numel() > 0 {
-                // An index, perhaps: the last of them is outside.
+                // In case it is an index: the last value is out of range.
                 let outside = ops::clone(t, Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
                 let flat = ops::view(&outside, &[-1]).unwrap();
                 ops::fill__scalar(&ops::slice_tensor(&flat, 0, Some(-1), None, 1).unwrap(), Scalar::Int(100))

@@ -40,12 +40,13 @@ fn fault(row: &Row, sample: &[Arg], dtype: ScalarType, results: &[Tensor]) -> Op
     }
     let references = row.reference.as_ref()?(sample);
     let differs = results.iter().zip(&references).find_map(|(r, w)| difference(r, w, row.bound()));
-    let missing = results.len() < references.len() || results.len() > references.len() && row.beyond.is_none();
+    let missing =
+        results.len() < references.len() || results.len() > references.len() && row.beyond.is_none();
     let count = || format!("{} results, and the reference gives {}", results.len(), references.len());
     differs.or_else(|| missing.then(count))
 }
 
-/// By what the results of a row are judged.
+/// How the results of a row are checked.
 fn judge(row: &Row) -> Option<&'static str> {
     let judges = [
         (row.unset.is_some(), "unset"),

@@ -122,7 +122,7 @@ fn without_effect(call: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, leaves: &[Ten
 }
 
 /// An optional tensor that a row gives as a constant has the gradient that differences say, or the backward pass refuses, or
-/// it has no effect: a gradient that is lost in silence is none of these.
+/// it has no effect: a gradient that is silently lost is none of these.
 #[test]
 fn optional_tensors_lose_no_gradient_in_silence() {
     let mut report = Report::new(Check::Gradients);
@@ -158,7 +158,7 @@ fn optional_tensors_lose_no_gradient_in_silence() {
     report.finish();
 }
 
-/// A gradient never goes missing in silence: whoever takes a tensor and gives one has a kernel that records it.
+/// No gradient is silently lost: every operator from tensors to tensors has a kernel for autograd.
 #[test]
 fn every_operator_on_tensors_records() {
     let takes_tensors = |op: &&&dyn OperatorInfo| {
@@ -183,7 +183,7 @@ const WITHOUT_HISTORY: &[(&str, &str)] = &[
     ("_tiled_attention", "the statistics are there for the derivative of the other result"),
 ];
 
-/// A floating point result that depends on a leaf carries a history: a gradient through it is not lost in silence.
+/// A floating point result that depends on a leaf carries a history: a gradient through it is not silently lost.
 #[test]
 fn results_that_depend_on_leaves_carry_a_history() {
     let mut report = Report::new(Check::Gradients);
@@ -205,7 +205,7 @@ fn results_that_depend_on_leaves_carry_a_history() {
     report.finish();
 }
 
-/// A result that is another for other leaves, but has no history.
+/// A result that changes with the leaves, but has no history.
 fn without_history(
     op: &dyn OperatorInfo,
     args: &[Arg],

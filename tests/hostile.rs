@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const INTEGERS: &[i64] = &[0, 1, 2, 3, -1, 7, 1 << 31, 1 << 40, 1 << 62, i64::MAX, i64::MIN];
-/// More of the small ones: a call that is refused for one argument says nothing of the others.
+/// Mostly small ones: a call that is refused for one argument does not test the others.
 const SIZES: &[i64] = &[0, 0, 1, 1, 2, 3, 1 << 31, 1 << 40, 1 << 62];
 const WINDOWS: &[&str] =
     &["conv", "pool", "im2col", "col2im", "fold", "upsample", "pad", "pixel", "channel_shuffle"];

@@ -24,7 +24,8 @@ fn sizes(args: &[Arg]) -> usize {
 }
 
 const HALF: &str = "a sample converts to half precision, whose steps are larger than the differences";
-const REPEATED: &str = "a sample writes one element twice: the gradient is that of either write, as in PyTorch";
+const REPEATED: &str =
+    "a sample writes one element twice: the gradient is that of either write, as in PyTorch";
 const SMALLER_INDEX: &str =
     "a sample has an index smaller than its source, for which PyTorch has no gradient either";
 

@@ -35,7 +35,7 @@ fn beside<R>(disturb: impl Fn(usize) + Sync, work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Puts one geometry after another in force, of those that fit the storage, and lets that grow, which moves its bytes.
+/// Sets one geometry after another, of those that fit the storage, and enlarges the storage, which moves its bytes.
 fn change(tensor: &Tensor, sizes: &[i64], step: usize) {
     let (numel, strides) = (sizes.iter().product::<i64>(), contiguous_strides(sizes));
     // What another thread's guards refuse now is tried again in the next step.
@@ -105,7 +105,7 @@ fn every_operator_beside_a_thread_that_changes_its_operands() {
         }
     }
     println!("{} rows: {well} calls went well, {refused} were refused", rows.len());
-    // Made of other operators, each of which is right by itself: an index computed for the sizes of one may not fit the next.
+    // Composite operators: an index computed for the sizes in one call may be out of range for those in the next.
     println!("{composites} operators without a kernel met sizes that do not fit each other");
     assert!(panicked.is_empty(), "{panicked:?} panicked while their operands changed");
     assert!(well > rows.len() && refused > 0);

@@ -12,8 +12,8 @@ use flambeau_tests::array::Array;
 use flambeau_tests::call::{array, operator, outcome, rounded, tensor, values};
 use flambeau_tests::compare::difference;
 use flambeau_tests::op_db;
-use flambeau_tests::row::{ALL, Arg, FLOATS, INTEGERS, Row};
 use flambeau_tests::operator_variants::{in_place_of, index_of_options};
+use flambeau_tests::row::{ALL, Arg, FLOATS, INTEGERS, Row};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -7,9 +7,11 @@ use flambeau_ops::ops::{_to_copy, OPERATORS, empty_memory_format};
 use flambeau_tests::call::{operator, outcome, tensor, values};
 use flambeau_tests::compare::bit_difference;
 use flambeau_tests::op_db;
+use flambeau_tests::operator_variants::{
+    OUT_LIST, base, in_place_of, index_of_options, out_of, without_options,
+};
 use flambeau_tests::report::Report;
 use flambeau_tests::row::{Check, Row};
-use flambeau_tests::operator_variants::{OUT_LIST, base, in_place_of, out_of, index_of_options, without_options};
 use std::collections::HashSet;
 
 /// Views whose in-place form changes the shape: they have rows of their own.
@@ -122,8 +124,11 @@ fn every_operator_has_a_row() {
         .flatten()
         .map(|op| op.name())
         .collect();
-    let missing: Vec<&str> =
-        OPERATORS.iter().map(|op| op.name()).filter(|n| !rows.contains(n) && !operator_variants.contains(n)).collect();
+    let missing: Vec<&str> = OPERATORS
+        .iter()
+        .map(|op| op.name())
+        .filter(|n| !rows.contains(n) && !operator_variants.contains(n))
+        .collect();
     println!(
         "Rows: {} of {} operators, {} without",
         OPERATORS.len() - missing.len(),

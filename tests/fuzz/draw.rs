@@ -12,12 +12,12 @@ use flambeau_tests::layout::{LAYOUTS, lay_out};
 use flambeau_tests::op_db;
 use flambeau_tests::row::{ALL, Row};
 
-/// The row of numbers of one call, whatever was called before it.
+/// The generator of one call, independent of the calls before it.
 pub(crate) fn numbers(seed: u64, number: u64) -> Draw {
     Draw::new(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// True in so many of a hundred.
+/// True with a probability in percent.
 fn chance(draw: &mut Draw, percent: usize) -> bool {
     draw.within(1..=100) <= percent
 }
@@ -256,7 +256,7 @@ fn new_tensor(draw: &mut Draw) -> Tensor {
     if chance(draw, 40) { laid_out(plain, draw) } else { plain }
 }
 
-/// Truth in bytes of any value.
+/// Elements of bool with any bytes.
 fn odd_bools(sizes: &[usize], draw: &mut Draw) -> Tensor {
     let count = sizes.iter().product();
     let bytes = (0..count).map(|_| draw.one_of(&[0.0, 1.0, 2.0, 255.0])).collect();

@@ -22,7 +22,7 @@ type Fault = Box<dyn std::error::Error>;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// KiB of address space for a child.
 const MEMORY: &str = "3145728";
-/// Findings after which it is enough.
+/// The number of findings after which the program stops.
 const MOST: usize = 60;
 
 /// What is wrong and known to be: the operator, what its finding says, and why it is so. They are counted, and are no findings.

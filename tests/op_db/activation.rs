@@ -65,7 +65,7 @@ fn slope(name: &'static str, rest: &[Arg], slope: impl Fn(f64) -> f64 + Send + S
     start.binary([-2.0..2.0, -3.0..3.0], rest, move |g, x| g * slope(x))
 }
 
-/// The same where the gradient stays or goes, so that one which is not a number goes too.
+/// The same where the gradient is passed or set to 0, also if it is NaN.
 fn gate(name: &'static str, rest: &[Arg], open: impl Fn(f64) -> bool + Send + Sync + 'static) -> Row {
     let start = row(name).ulps(0.0);
     start.binary([-2.0..2.0, -3.0..3.0], rest, move |g, x| if open(x) { g } else { 0.0 })

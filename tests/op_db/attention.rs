@@ -25,7 +25,7 @@ fn tiled(outer: &[usize], [rows, keys, depth, width]: [usize; 4], bias: Arg, cau
     vec![q, k, v, bias, causal.into(), 0.7.into()]
 }
 
-/// A call as loops see it.
+/// The arguments of a call, with accessors for loops.
 struct Given<'a> {
     q: &'a Array,
     k: &'a Array,
@@ -61,7 +61,7 @@ impl<'a> Given<'a> {
         [&self.q.sizes[..self.q.sizes.len() - 1], width].concat()
     }
 
-    /// The head of keys that serves a head of queries: one serves as many, one after the other.
+    /// The head of keys for a head of queries: with grouped queries several consecutive heads share one.
     fn own(&self, head: &[usize]) -> Vec<usize> {
         (0..head.len()).map(|d| head[d] * self.k.sizes[d] / self.q.sizes[d]).collect()
     }
@@ -69,7 +69,8 @@ impl<'a> Given<'a> {
     /// What is added to the score of query `i` and key `j`.
     fn bias(&self, head: &[usize], i: usize, j: usize) -> f64 {
         let hidden = |hides: bool| if hides { f64::NEG_INFINITY } else { 0.0 };
-        let index_in_mask = |mask: &Array| if mask.sizes.len() == 2 { vec![i, j] } else { [head, &[i, j]].concat() };
+        let index_in_mask =
+            |mask: &Array| if mask.sizes.len() == 2 { vec![i, j] } else { [head, &[i, j]].concat() };
         let added = match self.mask {
             Arg::Typed(mask, Bool) => hidden(mask.at(&index_in_mask(mask)) == 0.0),
             mask => mask.optional().map_or(0.0, |mask| mask.at(&index_in_mask(mask))),

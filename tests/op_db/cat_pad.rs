@@ -1,4 +1,4 @@
-//! Copies: converted, one behind the other, repeated, reversed, padded.
+//! Copies: converted, concatenated, repeated, reversed, padded.
 
 use super::view::{build, int, reshaped, some};
 use crate::array::Array;
@@ -22,7 +22,7 @@ fn arrays(arg: &Arg) -> &[Array] {
     if let Arg::Tensors(list) = arg { list } else { &[] }
 }
 
-/// One behind the other.
+/// Concatenation.
 fn joined(all: &[Array], dim: usize) -> Array {
     let mut sizes = all[0].sizes.clone();
     sizes[dim] = all.iter().map(|a| a.sizes[dim]).sum();

@@ -1,4 +1,4 @@
-//! Overloads that stand before another operator: arguments in another form, padding by name, random numbers of tensors.
+//! Overloads that are composites of another operator: arguments in another form, padding by name, random numbers of tensors.
 
 use super::index::{moves, small, t};
 use super::view::build;

@@ -78,7 +78,9 @@ fn each(
     for (o, k) in indices(y).flat_map(|o| indices(&w[1..]).map(move |k| (o.clone(), k))) {
         let coordinate =
             |d: usize| (o[d + 2] * window.stride + k[d + 1] * window.dilation).checked_sub(window.padding);
-        let Some(position) = (0..x.len() - 2).map(coordinate).collect::<Option<Vec<usize>>>() else { continue };
+        let Some(position) = (0..x.len() - 2).map(coordinate).collect::<Option<Vec<usize>>>() else {
+            continue;
+        };
         if position.iter().zip(&x[2..]).all(|(coordinate, size)| coordinate < size) {
             let channel = o[1] / filters * w[1] + k[0];
             f(&o, &[&[o[0], channel], &position[..]].concat(), &[&[o[1]], &k[..]].concat());

@@ -1,4 +1,4 @@
-//! Differences, areas, slopes, distances, and how samples vary together.
+//! `diff`, `trapezoid`, `gradient`, distances, covariance.
 
 use super::linalg::{TYPES, whole};
 use super::unary::float_of;
@@ -331,7 +331,7 @@ fn distances() -> Vec<Row> {
     ]
 }
 
-/// How two rows vary together, with the weight of each sample and what to divide by.
+/// The covariance of two rows, with the weight of each sample and the divisor.
 fn covariance(x: &Array, y: &Array, w: &[f64], divisor: f64) -> f64 {
     let total: f64 = w.iter().sum();
     let mean = |x: &Array| x.data.iter().zip(w).map(|(x, w)| x * w).sum::<f64>() / total;

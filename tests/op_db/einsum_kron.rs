@@ -1,4 +1,4 @@
-//! Products by letters, pairs and blocks, and of many matrices. Numbers are small integers, so that sums are exact.
+//! Products: `einsum`, `tensordot`, `kron`, `block_diag`, and chains of matrices. Numbers are small integers, so that sums are exact.
 
 use super::linalg::{TYPES, tensors, whole};
 use super::reduce::counted;

@@ -86,7 +86,7 @@ impl Bags {
         vec![out, self.offset2bag(), self.sizes(), last]
     }
 
-    /// What the table receives.
+    /// The gradient of the table.
     fn backward(&self, grad: &Array, table: &Array, scale: Option<&Array>, mode: usize) -> Array {
         let mut made = Array::new(&[self.rows, self.columns], vec![0.0; self.rows * self.columns]);
         let argmax = self.argmax(table);
@@ -135,7 +135,9 @@ fn forwards() -> Vec<Row> {
     let samples = |row: Row, padded: bool| {
         cases().iter().fold(row, |row, bags| {
             let rest = if padded { vec![bags.padding.into()] } else { vec![] };
-            modes(bags).into_iter().fold(row, |row, mode| row.sample([call(bags, mode), rest.clone()].concat()))
+            modes(bags)
+                .into_iter()
+                .fold(row, |row, mode| row.sample([call(bags, mode), rest.clone()].concat()))
         })
     };
     let results = |a: &[Arg], padding: i64| {

@@ -39,7 +39,7 @@ fn padded(coordinate: f64, n: usize, (_, padding, align): How) -> (f64, f64) {
     (coordinate.max(0.0).min(last), if inside { sign } else { 0.0 })
 }
 
-/// What a pixel at the distance `t` counts, derived `order` times.
+/// The kernel at the distance `t`, or its derivative of `order`.
 fn kernel(interpolation: i64, t: f64, order: i64) -> f64 {
     let (a, s, sign) = (-0.75, t.abs(), t.signum());
     match (interpolation, order) {
@@ -54,7 +54,7 @@ fn kernel(interpolation: i64, t: f64, order: i64) -> f64 {
     }
 }
 
-/// What the pixel `p` of `n` counts for the coordinate `at` of the grid.
+/// The weight of the pixel `p` of `n` for the coordinate `at` of the grid.
 fn along(how: How, at: f64, n: usize, p: usize, order: i64) -> f64 {
     let (interpolation, _, align) = how;
     let last = n as f64 - 1.0;
@@ -95,7 +95,7 @@ fn spread(g: &Array, grid: &Array, sizes: &[usize], how: How, orders: &[i64]) ->
     })
 }
 
-/// What the grid receives: innermost dimension first.
+/// The gradient of the grid: innermost dimension first.
 fn for_grid(g: &Array, x: &Array, grid: &Array, how: How, orders: &[i64]) -> Array {
     let dims = orders.len();
     let slopes: Vec<Array> = (0..dims)
@@ -167,7 +167,8 @@ fn samples_of(
 
 /// Every `step`-th combination, and all shapes, of these numbers of dimensions.
 fn samples(row: Row, dims: &[usize], step: usize, call: impl Fn(Shapes, How, u64) -> Vec<Arg>) -> Row {
-    dims.iter().fold(row, |row, dims| samples_of(row, *dims, combinations(*dims).into_iter().step_by(step), &call))
+    dims.iter()
+        .fold(row, |row, dims| samples_of(row, *dims, combinations(*dims).into_iter().step_by(step), &call))
 }
 
 fn output(x: &[usize], grid: &[usize]) -> Vec<usize> {

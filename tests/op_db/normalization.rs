@@ -56,7 +56,7 @@ fn sums(values: &[f64], keys: impl Iterator<Item = usize>, count: usize) -> Vec<
     bins.into_iter().map(sum).collect()
 }
 
-/// Means (zeros where they are not taken off) and inverse deviations of the groups.
+/// Means (zeros where they are not subtracted) and inverse deviations of the groups.
 fn statistics(x: &Array, plan: Plan, centred: bool, eps: f64) -> [Vec<f64>; 2] {
     let memberships = plan.groups_and_parameters(&x.sizes);
     let count = x.data.len() as f64 / plan.groups(&x.sizes) as f64;
@@ -107,7 +107,8 @@ fn slopes(
         let off = centred * level[p] / count + normal[n] * tilt[p] / count;
         statistics[1][p] * (weighted[n] - share * off)
     };
-    let by_parameter = |values: &[f64]| sums(values, memberships.iter().map(|p| p.1), plan.parameters(&x.sizes));
+    let by_parameter =
+        |values: &[f64]| sums(values, memberships.iter().map(|p| p.1), plan.parameters(&x.sizes));
     [(0..x.data.len()).map(slope).collect(), by_parameter(&product(&g.data, &normal)), by_parameter(&g.data)]
 }
 

@@ -60,7 +60,8 @@ fn pooled(x: &[usize], [kernel, stride, padding]: &Window) -> Vec<usize> {
 fn window(x: &[usize], [kernel, stride, padding]: &Window, o: &[usize]) -> Vec<Vec<usize>> {
     let coordinate =
         |d: usize, k: usize| (o[d + 2] * stride[d] + k).checked_sub(padding[d]).filter(|p| *p < x[d + 2]);
-    let inside = |k: Vec<usize>| k.iter().enumerate().map(|(d, k)| coordinate(d, *k)).collect::<Option<Vec<_>>>();
+    let inside =
+        |k: Vec<usize>| k.iter().enumerate().map(|(d, k)| coordinate(d, *k)).collect::<Option<Vec<_>>>();
     indices(kernel).filter_map(inside).map(|index| [&o[..2], &index[..]].concat()).collect()
 }
 

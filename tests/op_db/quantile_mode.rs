@@ -13,7 +13,7 @@ fn compare(a: f64, b: f64) -> Ordering {
     a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(Ordering::Equal))
 }
 
-/// Each line along `dim` through `f`, which gives as many values for each of several results.
+/// `f` of each row along `dim`, which gives rows of several results.
 fn lines(x: &Array, dim: usize, count: usize, f: impl Fn(&[f64]) -> Vec<Vec<f64>>) -> Vec<Array> {
     if x.sizes.is_empty() {
         return f(&x.data).into_iter().map(|v| Array::scalar(v[0])).collect();

@@ -309,8 +309,11 @@ fn multinomial() -> Row {
                 for k in 0..3 {
                     let expected = p.at(&[row, k]) / 4.0;
                     let expected = if a[2].flag() || expected == 0.0 { expected } else { 0.5 };
-                    let allowed =
-                        if a[2].flag() { 5.0 * (expected * (1.0 - expected) / draws as f64).sqrt() } else { 0.0 };
+                    let allowed = if a[2].flag() {
+                        5.0 * (expected * (1.0 - expected) / draws as f64).sqrt()
+                    } else {
+                        0.0
+                    };
                     ensure((share(k) - expected).abs() <= allowed, || {
                         format!("expected a share of {expected} of {k} in row {row} but got {}", share(k))
                     })?;
@@ -325,7 +328,7 @@ fn multinomial() -> Row {
         )
 }
 
-/// Each element gone or scaled up; of many, a share of `p` gone.
+/// Each element is set to 0 or scaled; of many elements a share of `p` is 0.
 fn dropped(x: &Array, made: &Array, p: f64) -> Told {
     let scaled = |x: f64| if p == 1.0 { 0.0 } else { x / (1.0 - p) };
     let near = |x: f64, y: f64| (x - y).abs() <= 2f64.powi(-7) * x.abs();
@@ -388,7 +391,9 @@ fn dropped_channels(x: &Array, made: &Array, p: f64, channel: usize, alpha: bool
     let near = |x: f64, y: f64| (x - y).abs() <= 2f64.powi(-6) * (1.0 + x.abs());
     let all = |kept_or_dropped: usize, n: usize| {
         let elements = n * channel..(n + 1) * channel;
-        elements.into_iter().all(|i| near(if p == 1.0 { 0.0 } else { becomes(x.data[i])[kept_or_dropped] }, made.data[i]))
+        elements
+            .into_iter()
+            .all(|i| near(if p == 1.0 { 0.0 } else { becomes(x.data[i])[kept_or_dropped] }, made.data[i]))
     };
     let count = made.data.len() / channel.max(1);
     let gone = (0..count).filter(|n| !all(0, *n)).count();

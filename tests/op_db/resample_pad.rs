@@ -105,8 +105,9 @@ fn borders() -> Vec<Row> {
                 let behind = |d: usize| padding.get(2 * (rank - 1 - d) + 1).copied().unwrap_or(0);
                 let sizes: Vec<usize> =
                     (0..rank).map(|d| (x.sizes[d] as i64 + before(d) + behind(d)) as usize).collect();
-                let from =
-                    |d: usize, at: usize| source_index(mirror, at as i64 - before(d), x.sizes[d] as i64) as usize;
+                let from = |d: usize, at: usize| {
+                    source_index(mirror, at as i64 - before(d), x.sizes[d] as i64) as usize
+                };
                 vec![build(&sizes, |i| {
                     x.at(&i.iter().enumerate().map(|(d, at)| from(d, *at)).collect::<Vec<_>>())
                 })]
@@ -289,7 +290,8 @@ fn sizings() -> Vec<Row> {
     ];
     for (name, vec, n, kernel) in kinds {
         let scales = vec![none(); n + 1];
-        let call = |align: bool| [vec![t(images[n]), ints(requested[n]), align.into()], scales.clone()].concat();
+        let call =
+            |align: bool| [vec![t(images[n]), ints(requested[n]), align.into()], scales.clone()].concat();
         let start = |name| row(name).types(WIDE_FLOATS).ulps(8.0).terms(9.0);
         rows.push(
             start(name)

@@ -8,7 +8,7 @@ use crate::row::{ALL, Arg, FLOATS, Row, none, row, whole};
 use flambeau_core::ErrorKind;
 use flambeau_core::ScalarType::{self, I64};
 
-/// Each line along `dim` through `f`, which may look at lines of several arrays of the same sizes.
+/// `f` of each row along `dim`, which gets the rows of several arrays of the same sizes.
 fn lines<const N: usize>(arrays: [&Array; N], dim: &Arg, f: impl Fn([&[f64]; N]) -> Vec<f64>) -> Array {
     let sizes = &arrays[0].sizes;
     if sizes.is_empty() {

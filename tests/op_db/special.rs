@@ -60,7 +60,7 @@ pub(super) fn softplus(x: f64) -> f64 {
 /// The square root of 2, less its nearest f64.
 const SQRT_2_REST: f64 = -9.667_293_313_452_913e-17;
 
-/// The probability that a normal variable is below x. What rounding leaves of the argument of erfc is put back to first
+/// The probability that a normal variable is below x. The rounding error of the argument of erfc is corrected to first
 /// order: far from 0 it would be multiplied by `x^2`.
 pub(super) fn normal_cdf(x: f64) -> f64 {
     let z = -x / SQRT_2;

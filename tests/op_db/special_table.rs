@@ -35,7 +35,7 @@ pub(super) fn value(entries: &[Entry], arguments: &[f64]) -> f64 {
     found.unwrap_or_else(|| panic!("the table has no {arguments:?}")).value
 }
 
-/// Numbers of a list in a fixed disorder.
+/// Numbers of a list in a pseudo-random order.
 pub(super) fn of_list(list: Vec<f64>) -> impl Fn(&[usize], u64) -> Array {
     move |sizes, seed| Array::fill(sizes, 0.0..list.len() as f64, seed).map(|i| list[i as usize])
 }

@@ -173,7 +173,8 @@ fn compare_number(expected: f64, value: &Value) -> Option<Disagreement> {
         Value::Bool(b) => f64::from(u8::from(*b)),
         other => return Some(("count", format!("expected a number but got {other:?}"))),
     };
-    (!close(expected, got, ScalarType::F32)).then(|| ("values", format!("expected {expected:e} but got {got:e}")))
+    (!close(expected, got, ScalarType::F32))
+        .then(|| ("values", format!("expected {expected:e} but got {got:e}")))
 }
 
 fn compare_tensor(

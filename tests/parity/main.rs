@@ -1,4 +1,4 @@
-//! Replays calls that PyTorch answered, and counts where our answers agree: the half of `replay.py` in Rust.
+//! Replays calls whose results in PyTorch are known, and counts where ours agree: the Rust part of `replay.py`.
 
 mod check_case;
 mod read;
@@ -79,7 +79,7 @@ fn replay(file: &str, differences: &str, shown: usize) -> Result<(), Fault> {
     print(&tallies, shown)
 }
 
-/// The verdict on a case, or that there is none within seconds; the thread is then left to itself.
+/// The disagreement in a case, if any; a case without an answer within seconds hangs, and its thread is abandoned.
 fn check_in_time(op: &'static dyn OperatorInfo, case: &Arc<Case>) -> Option<check_case::Disagreement> {
     let (sender, receiver) = channel();
     let shared = Arc::clone(case);

@@ -66,11 +66,13 @@ fn against_differences(
                         expected.sizes, got.sizes
                     )));
                 }
-                // What does not depend on anything has no difference that is a number, and a tangent of zeros.
+                // If no leaf has elements, the difference quotients are NaN (0 / 0), and the tangents zeros.
                 let wrong = |k: &usize| !nothing && far(got.data[*k], expected.data[*k], ATOL, RTOL);
                 if let Some(k) = (0..got.data.len()).find(wrong) {
                     let (got, expected) = (got.data[k], expected.data[k]);
-                    return Ok(Some(format!("result {i}, element {k}: expected {expected:e} but got {got:e}")));
+                    return Ok(Some(format!(
+                        "result {i}, element {k}: expected {expected:e} but got {got:e}"
+                    )));
                 }
             }
         }

@@ -44,8 +44,8 @@ fn tangents_are_written_in_place() {
     });
 }
 
-/// A tangent never goes missing in silence: whoever takes a tensor has a kernel that carries it along or refuses it, or is made
-/// of operators that do.
+/// No tangent is silently lost: every operator of tensors has a kernel that computes tangents or refuses them, or is a composite of
+/// operators that do.
 #[test]
 fn every_operator_on_tensors_carries_tangents() {
     let takes_tensors = |op: &&&dyn OperatorInfo| {
@@ -60,7 +60,7 @@ fn every_operator_on_tensors_carries_tangents() {
     assert!(silent.is_empty(), "{silent:?}");
 }
 
-/// `out=` writes what comes from outside, also where nothing is recorded.
+/// `out=` writes to tensors of the caller, also where nothing is recorded.
 #[test]
 fn no_operator_writes_a_tangent_into_out() {
     let mut report = Report::new(Check::Tangents);
@@ -162,7 +162,7 @@ fn tangents_have_the_type_and_the_sizes_of_their_results() {
 }
 
 /// An optional tensor that a row gives as a constant has the tangent that differences say, or the call refuses it: a tangent that
-/// is lost in silence is neither.
+/// is silently lost is neither.
 #[test]
 fn optional_tensors_lose_no_tangent_in_silence() {
     let mut report = Report::new(Check::Tangents);

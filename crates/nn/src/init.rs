@@ -1,4 +1,4 @@
-//! Values to begin with: PyTorch's `torch.nn.init`. Every function writes its tensor in place, without history.
+//! Initialisation of parameters: PyTorch's `torch.nn.init`. Every function writes its tensor in place, without history.
 
 use flambeau_autograd::no_grad;
 use flambeau_core::{Generator, Result, ensure};

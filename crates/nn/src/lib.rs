@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`module`](mod@module), [`visit`] | what a model is, and how its tensors are found |
 //! | [`layers`] | linear maps, convolutions, normalisation, attention, activations |
-//! | [`init`] | values to begin with |
+//! | [`init`] | initialisation of parameters |
 //! | [`optim`] | SGD, Adam, AdamW, clipping, schedules |
 //! | [`data`] | data sets, samplers, the loader |
 //! | [`serialization`] | safetensors files, checkpoints, files of `torch.save` |

@@ -54,7 +54,7 @@ pub trait Module: Send + Sync {
     /// Those of the operators it is made of.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Shows `visitor` every field that holds tensors, a mode or modules. Written by [`fields!`](crate::fields).
+    /// Passes every field that holds tensors, a training flag or modules to `visitor`. Written by [`fields!`](crate::fields).
     fn visit(&self, visitor: &mut Visitor<'_>);
 
     /// The same for a visitor that may replace tensors. Written by [`fields!`](crate::fields).
@@ -204,14 +204,14 @@ pub trait Module: Send + Sync {
     }
 }
 
-/// Replaces the tensors that `changes` says by copies with other options, each once.
+/// Replaces the tensors for which `changes` is true by copies with other options, each once.
 fn replace_each<M: Module + ?Sized>(
     module: &mut M,
     caller: &str,
     changes: &dyn Fn(&Tensor) -> bool,
     options: &dyn Fn(&Tensor) -> TensorOptions,
 ) -> Result<()> {
-    // The tensors that were replaced are kept until the end, so that no address is met twice by chance.
+    // The replaced tensors live until the end, so that no address is reused.
     let mut replaced: BTreeMap<usize, (Tensor, Tensor)> = BTreeMap::new();
     let mut outcome = Ok(());
     module.visit_mut(&mut VisitorMut::new(&mut |name, _, tensor| {
@@ -237,7 +237,7 @@ fn each_tensor<M: Module + ?Sized>(module: &M, each: &mut dyn FnMut(&str, Kind, 
     module.visit(&mut Visitor::new(each, &mut |_| {}, &mut |_, _| {}));
 }
 
-/// What tells one tensor from another while both live.
+/// The identity of a tensor while it lives.
 fn identity(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&**tensor.impl_()).addr()
 }

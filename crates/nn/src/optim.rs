@@ -1,4 +1,4 @@
-//! Optimisers: how parameters move along their gradients.
+//! Optimisers: updates of parameters by their gradients.
 
 mod adam;
 mod clip;

@@ -1,4 +1,4 @@
-//! Tensors by name in safetensors files, written so that a failure leaves the file of before; and what PyTorch saved.
+//! Tensors by name in safetensors files, replaced atomically, so that a failure leaves the previous file; and files of PyTorch.
 
 mod atomic;
 mod checkpoint;
@@ -83,7 +83,7 @@ fn write(
 ) -> Result<()> {
     // Large elements first, so that all lie at multiples of their size.
     entries.sort_by_key(|(name, entry)| (std::cmp::Reverse(entry.dtype.size()), *name));
-    // The tensors are free again before the file is on the disk.
+    // The guards are released before the file is synchronised to the disk.
     atomic::replace(path, move |file| {
         let mut file = BufWriter::new(file);
         header::write(&mut file, &entries, metadata)?;
@@ -150,7 +150,7 @@ fn contents(file: &mut File, size: u64) -> Result<(StateDict, Metadata)> {
     Ok((tensors, header.metadata))
 }
 
-/// The next elements of a file that is known to have as many, read into the memory where they stay.
+/// The next elements of a file that is known to have as many, read directly into a tensor's memory.
 fn elements(file: &mut File, sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
     if dtype == ScalarType::Bool {
         let bytes = elements(file, sizes, ScalarType::U8)?;
@@ -180,12 +180,12 @@ fn bytes(file: &mut File, count: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An error about what a file says.
+/// An error about a file's contents.
 fn fault(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Io, message)
 }
 
-/// An error of what a file made somebody do, as one about the file.
+/// An error that a file's contents caused in another function, as an `Io` error about the file.
 fn of_reader(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Io | ErrorKind::NotImplemented | ErrorKind::OutOfMemory => error,

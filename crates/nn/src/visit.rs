@@ -81,7 +81,7 @@ impl<'a> Visitor<'a> {
         Visitor { path: String::new(), tensor, training, module }
     }
 
-    /// Shows the field called `name`.
+    /// Visits the field called `name`.
     pub fn field(&mut self, name: &str, field: &(impl Field + ?Sized)) {
         let length = push(&mut self.path, name);
         field.show(self);
@@ -89,7 +89,7 @@ impl<'a> Visitor<'a> {
     }
 }
 
-/// Goes through a module and may replace its tensors.
+/// Visits a module's tensors and may replace them.
 pub struct VisitorMut<'a> {
     path: String,
     tensor: &'a mut dyn FnMut(&str, Kind, &mut Tensor),
@@ -101,7 +101,7 @@ impl<'a> VisitorMut<'a> {
         VisitorMut { path: String::new(), tensor }
     }
 
-    /// Shows the field called `name`.
+    /// Visits the field called `name`.
     pub fn field(&mut self, name: &str, field: &mut (impl Field + ?Sized)) {
         let length = push(&mut self.path, name);
         field.show_mut(self);
@@ -122,10 +122,10 @@ fn push(path: &mut String, name: &str) -> usize {
 /// What a field of a module can be: a [`Tensor`] (a parameter), a [`Buffer`], a [`Training`], a [`Module`]; and options, vectors
 /// and arrays of these, whose elements are named by their numbers.
 pub trait Field {
-    /// Shows what it holds.
+    /// Passes what it holds to a visitor.
     fn show(&self, visitor: &mut Visitor<'_>);
 
-    /// Shows what it holds to a visitor that may replace tensors.
+    /// The same for a visitor that may replace tensors.
     fn show_mut(&mut self, visitor: &mut VisitorMut<'_>);
 }
 

@@ -1,4 +1,4 @@
-//! Gradients in Python: what hangs on a tensor, the walk backwards, and which calls are recorded.
+//! Autograd in Python: gradients and hooks of tensors, backward passes, grad modes.
 
 mod forward;
 mod function;

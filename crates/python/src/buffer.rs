@@ -53,7 +53,7 @@ fn bytes_of(view: &Bound<'_, PyAny>) -> PyResult<(*mut u8, usize, bool)> {
         suboffsets: ptr::null_mut(),
         internal: null,
     };
-    // SAFETY: the struct is the interpreter's to fill, and is given back once; the lock is held.
+    // SAFETY: the interpreter fills the struct, which is released once; the lock is held.
     unsafe {
         if PyObject_GetBuffer(view.as_ptr(), &raw mut buffer, SIMPLE) != 0 {
             return Err(PyErr::fetch(view.py()));
@@ -87,7 +87,7 @@ fn frombuffer<'py>(
         read_only,
     };
     let geometry = foreign.geometry()?;
-    // SAFETY: (valid) the elements were counted to lie in the bytes, which the view keeps; (shared) is the program's.
+    // SAFETY: (valid) the elements were checked to lie in the bytes, which the view retains; (shared) is the caller's responsibility.
     let tensor = unsafe { foreign.into_tensor(geometry, release_object(view.unbind()))? };
     if requires_grad {
         tensor.requires_grad_(true).map_err(raise)?;
@@ -95,7 +95,7 @@ fn frombuffer<'py>(
     wrap(py, tensor)
 }
 
-/// How many elements, with PyTorch's messages where they are not there.
+/// The number of elements, or PyTorch's error where the buffer does not have them.
 fn checked_count(nbytes: i64, size: i64, count: i64, offset: i64) -> PyResult<i64> {
     let left = nbytes.saturating_sub(offset);
     let problem = if nbytes <= 0 || count == 0 {

@@ -118,7 +118,7 @@ unsafe fn values<'a, 'py>(first: *const *mut ffi::PyObject, count: usize) -> &'a
     if count == 0 { &[] } else { unsafe { slice::from_raw_parts(first.cast(), count) } }
 }
 
-/// What a call comes to, for the interpreter: an object, or null and an exception. A panic is an exception too.
+/// The result of a call for the interpreter: an object, or null and an exception. A panic becomes an exception too.
 #[inline]
 fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> *mut ffi::PyObject {
     let call = || {
@@ -132,9 +132,9 @@ fn guarded<'py>(py: Python<'py>, call: impl FnOnce() -> PyResult<Bound<'py, PyAn
         Ok(Err(raised)) => raised,
         Err(panic) => raise(of_panic(&*panic)),
     };
-    // Others than those of `errors` are made here, for which there may be no memory.
+    // PyO3 creates exceptions other than those of `errors` lazily, here, and there may be no memory for them.
     if catch_unwind(AssertUnwindSafe(|| raised.restore(py))).is_err() {
-        // SAFETY: the lock is held; this exception is there from the start.
+        // SAFETY: the lock is held; the interpreter preallocates this exception.
         unsafe { ffi::PyErr_NoMemory() };
     }
     ptr::null_mut()
@@ -168,7 +168,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>, bindings: &'static [Binding]
     Ok(())
 }
 
-/// A module below, which is made where it is not there yet; the module itself for the empty name.
+/// A submodule, which is created if it does not exist yet; the module itself for the empty name.
 fn namespace<'py>(module: &Bound<'py, PyModule>, name: &str) -> PyResult<Bound<'py, PyModule>> {
     if name.is_empty() {
         return Ok(module.clone());
@@ -204,7 +204,7 @@ impl<'py> Arguments<'_, 'py> {
         self.run(operator)?.into_python(self.py)
     }
 
-    /// The same for an operator that looks at elements without touching them, which takes no time.
+    /// The same for an operator that only makes a view, for which the lock is not released.
     #[inline]
     pub(crate) fn views<R: IntoPython + Send>(
         &self,
@@ -213,7 +213,7 @@ impl<'py> Arguments<'_, 'py> {
         run(self.py, false, operator)?.into_python(self.py)
     }
 
-    /// Runs an operator that writes the argument of that number, which is what comes back.
+    /// Runs an in-place operator, and returns the object of argument `index`, which it wrote.
     #[inline]
     pub(crate) fn writes(
         &self,
@@ -263,7 +263,7 @@ pub(crate) fn run<R: Send>(
     result.map_err(raise)
 }
 
-/// [`run`] without the lock, of what borrows no tensor from Python's objects.
+/// [`run`] without the lock, for work that borrows no tensor from Python objects.
 pub(crate) fn run_owning<R: Send>(
     py: Python<'_>,
     operator: impl FnOnce() -> Result<R> + Send,
@@ -277,7 +277,7 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R>
     cycles::while_borrowing(|| detached_owning(py, work))
 }
 
-/// The same for work that has owners of its own of all tensors it looks at, and borrows none from Python's objects.
+/// The same for work that owns references to all its tensors, and borrows none from Python objects.
 #[inline]
 pub(crate) fn detached_owning<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     let guard = ParkOnUnwind;
@@ -392,7 +392,7 @@ where
     let arguments = arguments.into_pyobject(py).map_err(Into::into)?;
     let named = named.map_or(ptr::null_mut(), |named| named.as_ptr());
     let guard = ParkOnUnwind;
-    // SAFETY: the lock is held, and all three live; the object that comes back is ours.
+    // SAFETY: the lock is held, and all three live; the returned reference is owned.
     let result = unsafe { PyObject_Call(callable.as_ptr(), arguments.as_borrowed().as_ptr(), named) };
     mem::forget(guard);
     // SAFETY: as above; null comes with an exception.
@@ -406,7 +406,7 @@ pub(crate) fn panic_detached(py: Python<'_>) -> PyResult<()> {
     run(py, true, || std::panic::resume_unwind(Box::new("on purpose")))
 }
 
-/// What PyO3 says where it gets no object.
+/// The text of PyO3's panic where the interpreter returns no object.
 const NO_OBJECT: &str = "Python API call failed";
 
 #[cold]

@@ -18,7 +18,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     })
 }
 
-/// Made now and not when it is looked at: where memory has run out, what comes instead is an exception too.
+/// Made at once and not lazily: without memory for the exception object, the `MemoryError` raised instead is an exception too.
 fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let class = match error.kind() {
         ErrorKind::Index => py.get_type::<PyIndexError>(),
@@ -28,7 +28,7 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         _ => py.get_type::<PyRuntimeError>(),
     };
     let message = objects::text(py, error.message())?;
-    // With the system's number Python makes of it what it is: a `FileNotFoundError`, a `PermissionError`.
+    // From the error number Python chooses the subclass: `FileNotFoundError`, `PermissionError`.
     let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     Ok(PyErr::from_value(match cause.and_then(io::Error::raw_os_error) {
         Some(code) if error.kind() == ErrorKind::Io => class.call1((code, message))?,
@@ -36,7 +36,7 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     }))
 }
 
-/// The class of exceptions for want of memory: Python programs expect a `MemoryError`, and PyTorch's a `RuntimeError`.
+/// The class of out-of-memory exceptions: Python programs expect a `MemoryError`, and PyTorch's a `RuntimeError`.
 fn out_of_memory(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || {

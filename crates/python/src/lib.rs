@@ -1,20 +1,20 @@
-//! Flambeau in Python: the module `flambeau._flambeau`, which the package `flambeau` shows.
+//! Flambeau in Python: the extension module `flambeau._flambeau` of the package `flambeau`.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`tensor`] | the class `Tensor`, and how a tensor finds its Python object again |
+//! | [`tensor`] | the class `Tensor`, and the identity of tensors and Python objects |
 //! | [`arguments`] | tables of overloads, and the parser that reads arguments by them |
 //! | [`call`] | entry points of functions and methods, the interpreter's lock, results |
-//! | [`cycles`] | what Python's collector of cycles is shown |
+//! | [`cycles`] | which references Python's cyclic garbage collector visits |
 //! | [`types`], [`return_types`] | dtypes, devices, generators; results with names |
 //! | [`autograd`] | gradients, hooks, modes |
 //! | [`numpy`], [`dlpack`], [`buffer`], [`foreign`] | exchange with other libraries, without a copy |
-//! | [`overrides`] | classes that answer for calls with their objects |
+//! | [`overrides`] | classes that override operators, `__flambeau_function__` |
 //! | [`profiler`] | what took how long |
 //! | [`storage`], `shared_memory` | the bytes below tensors, and those that other processes see |
 //! | [`serialization`] | files: tensors and plain values, also those that PyTorch wrote |
 //! | [`settings`] | seeds, threads, default types |
-//! | [`errors`], [`objects`] | errors as exceptions; objects that there may be no memory for |
+//! | [`errors`], [`objects`] | errors as exceptions; objects whose allocation may fail |
 //! | `generated` | for every operator the overloads behind its name |
 
 mod arguments;
@@ -43,12 +43,12 @@ mod types;
 use flambeau_core::allocator::WithReserve;
 use pyo3::prelude::*;
 
-/// What Rust cannot fail to get comes out of a reserve where memory runs out: see [`WithReserve`].
+/// Infallible allocations of Rust are served from a reserve when memory runs out: see [`WithReserve`].
 #[global_allocator]
 static GLOBAL: WithReserve = WithReserve;
 
-/// Has the calling thread's stack as long as operators need it: where address space is limited it may not grow later, which is a
-/// signal.
+/// Touches as much of the calling thread's stack as operators need: with limited address space it may be unable to grow later, which
+/// would be a SIGSEGV.
 #[inline(never)]
 fn lengthen_stack() {
     std::hint::black_box(&mut [0u8; 512 << 10]);

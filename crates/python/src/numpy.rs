@@ -56,8 +56,8 @@ const TYPES: [(ScalarType, u8); 9] = [
     (ScalarType::Bool, b'b'),
 ];
 
-/// The class of arrays and two of its attributes, as NumPy has written them: a subclass may say something else of its objects,
-/// and what is not of this class may say that it is.
+/// The class of arrays and two of its attributes, taken from the class itself: a subclass may override them, and objects of other
+/// classes may imitate them.
 struct ArrayClass {
     class: Py<PyType>,
     interface: Py<PyAny>,
@@ -65,7 +65,7 @@ struct ArrayClass {
 }
 
 impl ArrayClass {
-    /// The one there is, if the program has imported NumPy; if not, nothing is an array.
+    /// The class, if the program has imported NumPy; if not, no object is an array.
     fn find(py: Python<'_>) -> Option<&ArrayClass> {
         static CLASS: PyOnceLock<ArrayClass> = PyOnceLock::new();
         if let Some(class) = CLASS.get(py) {
@@ -81,7 +81,7 @@ impl ArrayClass {
         Some(CLASS.get_or_init(py, || found))
     }
 
-    /// That of an array, which it has for certain.
+    /// The attribute of an array, which always exists.
     fn of<'py>(array: &Object<'py>) -> PyResult<&'py ArrayClass> {
         Self::find(array.py()).ok_or_else(|| PyTypeError::new_err("expected an array of NumPy's"))
     }
@@ -95,7 +95,7 @@ fn written_in_c(class: &Bound<'_, PyType>, name: &str) -> Option<Py<PyAny>> {
     is_in_c.then(|| attribute.unbind())
 }
 
-/// What an attribute of the class says of an object, which it refuses if that is of another class.
+/// The value of a class attribute (a descriptor) for an object; an error if the object is of another class.
 fn read<'py>(attribute: &Py<PyAny>, object: &Object<'py>) -> PyResult<Object<'py>> {
     attribute.bind(object.py()).call_method1("__get__", (object, object.get_type()))
 }
@@ -114,7 +114,7 @@ pub(crate) fn shared(value: &Object<'_>) -> PyResult<Option<Tensor>> {
     if is_array(value) { import(value).map(Some) } else { Ok(None) }
 }
 
-/// The same for elements that are copied next, so that it does not matter where they lie.
+/// The same for elements that are copied next, so that their alignment does not matter.
 pub(crate) fn to_be_copied(value: &Object<'_>) -> PyResult<Option<Tensor>> {
     if !is_array(value) {
         return Ok(None);
@@ -155,9 +155,9 @@ fn import(array: &Object<'_>) -> PyResult<Tensor> {
     if let Some(tensor) = own(array, &foreign)? {
         return Ok(tensor);
     }
-    // The array has its memory, and the capsule has the array that it was made of.
+    // The array owns its memory, and the capsule owns the array that it was made of.
     let owners = PyTuple::new(array.py(), [array, &capsule])?.into_any();
-    // SAFETY: (valid) an array's elements lie inside its memory, which both keep; (shared) is the program's to see to.
+    // SAFETY: (valid) an array's elements lie inside its memory, which both retain; (shared) is the caller's responsibility.
     unsafe { foreign.into_tensor(geometry, release_object(owners.unbind())) }
 }
 
@@ -185,7 +185,7 @@ fn described<'a>(capsule: &'a Object<'_>) -> PyResult<&'a ArrayInterface> {
     Ok(interface)
 }
 
-/// A tensor of the same storage, if the array looks at a tensor's elements and may do with them what that may.
+/// A view of the same storage, if the array shares a tensor's elements and both are read-only or both writable.
 fn own(array: &Object<'_>, foreign: &Foreign<'_>) -> PyResult<Option<Tensor>> {
     let owner = owner(array)?;
     let Ok(elements) = owner.cast::<Elements>() else { return Ok(None) };
@@ -193,8 +193,8 @@ fn own(array: &Object<'_>, foreign: &Foreign<'_>) -> PyResult<Option<Tensor>> {
     Ok(if foreign.read_only == storage.is_read_only() { view_of_storage(foreign, storage) } else { None })
 }
 
-/// Whose memory an array looks at: a view has the array it was made of, and that of a struct what made the struct, since
-/// NumPy 2.4 in a tuple with the capsule.
+/// The owner of an array's memory: the `base` of a view is the array it was made of; that of an array made from a struct is the
+/// object that exported the struct, since NumPy 2.4 in a tuple with the capsule.
 fn owner<'py>(array: &Object<'py>) -> PyResult<Object<'py>> {
     let class = ArrayClass::of(array)?;
     let mut owner = read(&class.base, array)?;
@@ -309,7 +309,7 @@ fn kind_of(dtype: ScalarType) -> PyResult<u8> {
         .ok_or_else(|| PyTypeError::new_err(format!("Got unsupported ScalarType {dtype}")))
 }
 
-/// What NumPy makes an array of, and keeps for as long as the array lives.
+/// The object from which NumPy makes an array, and which it retains for as long as the array lives.
 #[pyclass(module = "flambeau", frozen)]
 struct Elements(Tensor);
 
@@ -318,7 +318,7 @@ impl Elements {
     #[getter(__array_struct__)]
     fn array_struct<'py>(&self, py: Python<'py>) -> PyResult<Object<'py>> {
         let interface = Box::into_raw(Box::new(Interface::new(&self.0)?));
-        // SAFETY: the box begins with the struct that NumPy looks for in a capsule without a name, and goes with the capsule.
+        // SAFETY: the box begins with the struct that NumPy expects in a capsule without a name, and is freed with the capsule.
         unsafe {
             (*interface).c.shape = (*interface).shape.as_mut_ptr();
             (*interface).c.strides = (*interface).strides.as_mut_ptr();
@@ -340,7 +340,7 @@ struct Interface {
 }
 
 impl Interface {
-    /// With null for the addresses of sizes and strides, which are not where they stay yet.
+    /// With null for the addresses of sizes and strides, which are set once the struct is at its final address.
     fn new(tensor: &Tensor) -> PyResult<Self> {
         let itemsize = tensor.element_size();
         let writeable = if tensor.impl_().storage().is_read_only() { 0 } else { WRITEABLE };
@@ -357,7 +357,7 @@ impl Interface {
                 descr: ptr::null_mut(),
             },
             shape: tensor.sizes().iter().map(|size| *size as isize).collect(),
-            // Where no element follows, a stride says nothing, and may be of any size.
+            // The stride of a dimension with one element is arbitrary, and may overflow when it is converted to bytes.
             strides: tensor
                 .strides()
                 .iter()

@@ -45,7 +45,8 @@ fn values<'a, 'py>(given: &Given<'a, 'py>) -> impl Iterator<Item = &'a Object<'p
 /// Whether it is a tensor of a subclass with an override, or a list with one.
 fn has_override(value: &Object<'_>) -> bool {
     let is_plain = |value: &Object<'_>| value.get_type().is(PyTensor::type_object(value.py()));
-    let overrides = |value: &Object<'_>| !is_plain(value) && tensor_in(value).is_some() && class_overrides(value);
+    let overrides =
+        |value: &Object<'_>| !is_plain(value) && tensor_in(value).is_some() && class_overrides(value);
     !is_plain(value) && (overrides(value) || has_item(value, overrides))
 }
 

@@ -9,12 +9,12 @@ use pyo3::types::PyBytes;
 
 #[pymethods]
 impl PyStorage {
-    /// Whether other processes can be given the bytes themselves.
+    /// Whether the bytes are in shared memory.
     fn is_shared(&self) -> bool {
         shared_memory::is_shared(&self.0)
     }
 
-    /// Moves the bytes to shared memory, for all tensors that look at them.
+    /// Moves the bytes to shared memory, for all tensors that share them.
     fn share_memory_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let storage = slf.get().0.clone();
         detached(slf.py(), || shared_memory::share(&storage)).map_err(raise)?;

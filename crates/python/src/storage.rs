@@ -43,7 +43,7 @@ impl PyStorage {
         PyDevice(self.0.device())
     }
 
-    /// Whether the bytes can become more.
+    /// Whether the storage can be resized.
     fn resizable(&self) -> bool {
         self.0.is_resizable()
     }
@@ -80,7 +80,7 @@ impl PyStorage {
         Storage::from_bytes(bytes_under(&guard, self.0.nbytes())).map(PyStorage).map_err(raise)
     }
 
-    /// A tensor that looks at the bytes.
+    /// A tensor that shares the bytes.
     fn _tensor<'py>(
         &self,
         py: Python<'py>,
@@ -90,7 +90,7 @@ impl PyStorage {
         offset: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dtype = dtype_of(dtype)?;
-        // Where there are no elements, or one in a dimension, nothing else bounds these.
+        // Without elements, or for dimensions with one, the storage's size does not bound these.
         if strides.iter().chain([&offset]).any(|steps| steps.checked_mul(dtype.size() as i64).is_none()) {
             let message =
                 format!("expected strides and an offset in a storage but got {strides:?} and {offset}");
@@ -108,7 +108,7 @@ impl PyStorage {
     }
 }
 
-/// The bytes that a guard is of, `count` of them; what has none need have no address.
+/// The first `count` bytes of a guarded storage; an empty storage may have a null address.
 fn bytes_under(guard: &ReadGuard, count: usize) -> &[u8] {
     // SAFETY: guarded, and that long.
     if count == 0 { &[] } else { unsafe { slice::from_raw_parts(guard.data_ptr(), count) } }

@@ -1,14 +1,14 @@
-//! The class `Tensor`: one Python object for one tensor, found again whenever that tensor comes back from Rust.
+//! The class `Tensor`: one Python object for one tensor, which is found again whenever Rust returns that tensor.
 
 #![expect(unsafe_code, reason = "a tensor points back at its Python object")]
 
+mod attribute_store;
 pub(crate) mod attributes;
-mod garbage_collection;
 mod construct;
 mod convert;
 mod data;
+mod garbage_collection;
 mod indexing;
-mod attribute_store;
 mod operators;
 #[expect(unsafe_code, reason = "an entry point from C is made where its signature is")]
 mod to;
@@ -22,8 +22,8 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-pub(crate) use construct::without_history;
 pub(crate) use attribute_store::AttributeStore;
+pub(crate) use construct::without_history;
 
 /// Puts the functions that make tensors into the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -38,7 +38,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// A tensor in Python. The class is meant to be subclassed, and takes attributes and weak references.
 ///
 /// Invariant (identity): where `known_as` is not null, it is this very object, and the tensor points back at it; the pointer
-/// is taken back before the object is gone. Both are written with the interpreter's lock held.
+/// is cleared before the object is deallocated. Both are written with the interpreter's lock held.
 #[pyclass(name = "Tensor", module = "flambeau", subclass, weakref, dict, frozen)]
 pub(crate) struct PyTensor {
     tensor: ManuallyDrop<Tensor>,
@@ -115,7 +115,7 @@ fn known<'py>(py: Python<'py>, tensor: &TensorImpl) -> Option<Bound<'py, PyAny>>
     unsafe { (ffi::Py_REFCNT(object) > 0).then(|| Bound::from_borrowed_ptr(py, object)) }
 }
 
-/// Makes the object the one that its tensor is known as.
+/// Registers the object as that of its tensor, which [`wrap`] returns from now on.
 #[inline]
 pub(crate) fn make_known(object: &Bound<'_, PyAny>) {
     let Ok(tensor) = object.cast::<PyTensor>() else { return };

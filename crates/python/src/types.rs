@@ -71,7 +71,7 @@ pub(crate) fn dtype_named(name: &str) -> Option<ScalarType> {
     working.or_else(|| ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, dtype)| *dtype))
 }
 
-/// Whether it is Python's `float`, `int` or `bool`, which ask for a type of elements too.
+/// Whether it is Python's `float`, `int` or `bool`, which are accepted as element types.
 pub(crate) fn is_python_number_type(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
     value.is_instance_of::<PyType>()

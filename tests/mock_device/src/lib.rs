@@ -1,4 +1,4 @@
-//! Two devices, `mock:0` and `mock:1`, whose memory the host may not touch: a pointer to it is one to pages without any right.
+//! Two devices, `mock:0` and `mock:1`, whose memory the host cannot access: pointers to it are to pages mapped with `PROT_NONE`.
 //!
 //! It uses the public API only, and nothing in the library knows of it. It has memory, a function for bytes to
 //! come and go, and no kernel of its own: operators run on the host, by the library's fallback.

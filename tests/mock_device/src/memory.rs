@@ -1,5 +1,5 @@
-//! The memory of the two devices: pages that are mapped twice, once without any right, which is what tensors know, and once for the
-//! copies that stand for a bus.
+//! The memory of the two devices: pages that are mapped twice, once with `PROT_NONE`, for the pointers of tensors, and once for the
+//! copies between host and device.
 #![expect(unsafe_code, reason = "maps memory")]
 
 use flambeau::core::allocator::MemoryStats;
@@ -28,9 +28,9 @@ unsafe impl Sync for Arena {}
 
 #[derive(Default)]
 struct Blocks {
-    /// Where nothing has been given out yet.
+    /// The offset of the memory that was never allocated.
     end: usize,
-    /// Offsets of blocks that came back, by size.
+    /// Offsets of freed blocks, by size.
     free: BTreeMap<usize, Vec<usize>>,
     stats: MemoryStats,
 }

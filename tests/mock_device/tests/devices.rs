@@ -1,4 +1,4 @@
-//! What there is to a device beside operators: numbers, the current one, copies, generators, gradients.
+//! The functions of a device beside operators: indices, the current device, copies, generators, gradients.
 #![cfg(target_os = "linux")]
 
 use flambeau::core::backend::DeviceGuard;

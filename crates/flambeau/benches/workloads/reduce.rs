@@ -51,7 +51,8 @@ fn norms() -> Vec<Workload> {
             Ok(move || layer_norm(&x, &w, &b))
         }),
         Workload::new("reduce.layer_norm.fwd_bwd", || {
-            let (x, w, b) = (leaf(&[4096, 1024], 1)?, requiring_grad(positive(&[1024], 2)?)?, leaf(&[1024], 3)?);
+            let (x, w, b) =
+                (leaf(&[4096, 1024], 1)?, requiring_grad(positive(&[1024], 2)?)?, leaf(&[1024], 3)?);
             let leaves = vec![x.clone(), w.clone(), b.clone()];
             Ok(backward_of(leaves, 0, move || layer_norm(&x, &w, &b)))
         }),

@@ -100,7 +100,8 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
     let go = AtomicBool::new(false);
     assert_eq!(parts.sample(&go).unwrap(), whole.sample(&go).unwrap());
     for file in ["loss.csv", "loss.svg"] {
-        let [one, other] = ["parts", "whole"].map(|out| fs::read(sandbox.folder.join(out).join(file)).unwrap());
+        let [one, other] =
+            ["parts", "whole"].map(|out| fs::read(sandbox.folder.join(out).join(file)).unwrap());
         assert!(one == other && !one.is_empty(), "{file}");
     }
     // Another seed is another run: the comparison can fail.

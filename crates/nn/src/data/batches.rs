@@ -1,4 +1,4 @@
-//! The batches of one epoch, made ahead by a thread that ends with the iterator.
+//! The batches of one epoch, prefetched by a thread that ends with the iterator.
 
 use super::loader::Position;
 use super::{Collate, Dataset, Sampler};
@@ -33,7 +33,7 @@ impl<D: Dataset> Maker<D> {
         let begin = (batch as usize).saturating_mul(self.batch_size).min(self.indices.len());
         let end = begin.saturating_add(self.batch_size).min(self.indices.len());
         let examples = || self.indices[begin..end].iter().map(|index| self.example(*index));
-        // What a panic left half done is not looked at again by this crate.
+        // After a panic this crate does not use the data set again, so a broken invariant of it is not observed.
         catch_unwind(AssertUnwindSafe(|| D::Item::collate(examples().collect::<Result<_>>()?)))
             .unwrap_or_else(|panic| Err(panicked(&*panic)))
     }
@@ -52,7 +52,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
 enum Source<D: Dataset> {
     /// Made when requested.
     Here(Maker<D>),
-    /// Made ahead. The receiver is dropped first, which ends the thread.
+    /// Prefetched. The receiver is dropped first, which ends the thread.
     Ahead(Receiver<Result<Batch<D>>>, JoinHandle<()>),
     /// After the end or an error.
     Finished,

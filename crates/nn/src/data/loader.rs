@@ -42,7 +42,7 @@ pub struct DataLoader<D> {
 }
 
 impl<D: Dataset> DataLoader<D> {
-    /// Batches of one example, in order, two of them made ahead.
+    /// Batches of one example, in order, two of them prefetched.
     pub fn new(dataset: D) -> Self {
         DataLoader {
             dataset: Arc::new(dataset),
@@ -141,14 +141,14 @@ impl<D: Dataset> DataLoader<D> {
         *position
     }
 
-    /// Where it stands.
+    /// The position in the data.
     pub fn position(&self) -> Position {
         let mut position = *self.position.lock();
         position.generator = position.generator.or_else(|| self.sampler.generator().map(Generator::state));
         position
     }
 
-    /// Goes on where a loader with the same data set and options stood.
+    /// Continues from the position of a loader with the same data set and options.
     pub fn resume(&self, position: Position) {
         *self.position.lock() = position;
     }

@@ -18,7 +18,7 @@ use flambeau_ops::{Tensor, ops};
 /// ```
 #[derive(Debug)]
 pub struct MultiHeadAttention {
-    /// `[3 width, width]`: what makes queries, keys and values.
+    /// `[3 width, width]`: the projection to queries, keys and values.
     pub in_proj_weight: Tensor,
     /// `[3 width]`.
     pub in_proj_bias: Tensor,
@@ -73,7 +73,7 @@ impl Module for MultiHeadAttention {
             input.sizes()
         );
         let projected = ops::linear(input, &self.in_proj_weight, Some(&self.in_proj_bias))?;
-        // One operator for the three of them has one gradient, put together in one piece.
+        // One operator for all three has one backward node, which writes the gradient as one tensor.
         let parts = ops::chunk(&projected, 3, 2)?;
         let parts = parts.iter().map(|part| self.by_head(part)).collect::<Result<Vec<Tensor>>>()?;
         let [query, key, value] = &parts[..] else {

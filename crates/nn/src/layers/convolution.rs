@@ -18,13 +18,13 @@ use flambeau_ops::{Tensor, ops};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv2dOptions {
-    /// Steps of the kernel.
+    /// Strides of the kernel.
     pub stride: [i64; 2],
     /// Zeros on each side.
     pub padding: [i64; 2],
     /// Distances between the kernel's elements.
     pub dilation: [i64; 2],
-    /// Into how many parts channels are divided, each of which sees only itself.
+    /// The number of groups of channels; outputs of a group depend on its inputs only.
     pub groups: i64,
     /// Whether to add a bias.
     pub bias: bool,

@@ -1,6 +1,6 @@
 //! Values left out at random.
 
-use crate::{Training, Module, fields};
+use crate::{Module, Training, fields};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 

@@ -1,7 +1,7 @@
 //! Layers that normalise values to mean 0 and variance 1, or to norm 1.
 
 use super::{check_positive, parameter};
-use crate::{Buffer, Training, Module, fields, init};
+use crate::{Buffer, Module, Training, fields, init};
 use flambeau_autograd::no_grad;
 use flambeau_core::{Result, ScalarType, default_dtype, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -54,7 +54,7 @@ impl LayerNorm {
         Ok(LayerNorm { weight, bias: Some(bias), sizes: sizes.to_vec(), eps: 1e-5 })
     }
 
-    /// The same that shifts nothing.
+    /// The same without a bias.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).

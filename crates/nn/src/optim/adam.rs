@@ -1,7 +1,7 @@
 //! Adam and AdamW: steps scaled by moving means of the gradient and of its square.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, ParamState, Needs, ParamGroup, Scratch, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, Needs, ParamGroup, ParamState, Scratch, check_at_least_zero};
 use crate::StateDict;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::{Tensor, ops};
@@ -106,7 +106,7 @@ fn update(
         ops::maximum_out(&largest, &square, &largest)?;
         square = largest;
     }
-    // Both means begin at zero; dividing by these makes up for it.
+    // Both means begin at zero; division by these corrects the bias.
     let (correction1, correction2) = (1.0 - options.beta1.powf(step), 1.0 - options.beta2.powf(step));
     let divisor = scratch.buffer(param, (NEEDS.scratch_count)(options) - 1)?;
     ops::sqrt_out(&square, &divisor)?;
@@ -147,7 +147,7 @@ macro_rules! adam {
             ///
             /// # Errors
             /// `InvalidArgument` for options out of range and parameters given twice, `Autograd` for tensors that are no
-            /// leaves or ask for no gradient.
+            /// leaves or require no gradient.
             pub fn new(params: Vec<Tensor>, options: AdamOptions) -> Result<Self> {
                 Self::with_groups(vec![ParamGroup { params, options }])
             }

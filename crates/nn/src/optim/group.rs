@@ -90,7 +90,8 @@ struct Buffers {
 impl Scratch {
     fn fit(&mut self, param: &Tensor, count: usize) {
         let kind = (param.dtype(), param.device());
-        let index = self.buffers.iter().position(|buffers| buffers.kind == kind).unwrap_or(self.buffers.len());
+        let index =
+            self.buffers.iter().position(|buffers| buffers.kind == kind).unwrap_or(self.buffers.len());
         if index == self.buffers.len() {
             self.buffers.push(Buffers { kind, lengths: Vec::new(), tensors: Vec::new() });
         }
@@ -116,9 +117,14 @@ impl Scratch {
     /// Scratch tensor number `index` of the sizes, dtype and device of `param`.
     pub(super) fn buffer(&self, param: &Tensor, index: usize) -> Result<Tensor> {
         let kind = (param.dtype(), param.device());
-        let found =
-            self.buffers.iter().find(|buffers| buffers.kind == kind).and_then(|buffers| buffers.tensors.get(index));
-        let Some(tensor) = found else { bail!(Internal, "a step needs more scratch tensors than it declared") };
+        let found = self
+            .buffers
+            .iter()
+            .find(|buffers| buffers.kind == kind)
+            .and_then(|buffers| buffers.tensors.get(index));
+        let Some(tensor) = found else {
+            bail!(Internal, "a step needs more scratch tensors than it declared")
+        };
         tensor.slice(0, Some(0), Some(param.numel()), 1)?.view(param.sizes())
     }
 

@@ -1,7 +1,7 @@
 //! Stochastic gradient descent, with momentum.
 
 use super::Optimizer;
-use super::group::{Field, Groups, Hyper, ParamState, Needs, ParamGroup, Scratch, check_at_least_zero};
+use super::group::{Field, Groups, Hyper, Needs, ParamGroup, ParamState, Scratch, check_at_least_zero};
 use crate::StateDict;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::native::pointwise::accumulate::accumulate_scaled_;

@@ -1,4 +1,4 @@
-//! Whether a value is of a type that a parameter takes: an exact look, which never raises and calls no Python code.
+//! Whether a value is of a type that a parameter takes: a check of exact types, which never raises and calls no Python code.
 
 use super::signature::Kind;
 use crate::tensor::{PyTensor, tensor_in};
@@ -73,7 +73,7 @@ pub(super) fn is_index(value: &Bound<'_, PyAny>) -> bool {
         || numpy_name(value).is_some_and(|name| name.starts_with("int") || name.starts_with("uint"))
 }
 
-/// A number: Python's or NumPy's, or a tensor of one that wants no gradient.
+/// A number: Python's or NumPy's, or a tensor of one element that requires no gradient.
 #[inline]
 pub(crate) fn is_number(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyFloat>()
@@ -82,7 +82,7 @@ pub(crate) fn is_number(value: &Bound<'_, PyAny>) -> bool {
         || numpy_name(value).is_some()
 }
 
-/// A tensor without dimensions that wants no gradient: it may stand for its number.
+/// A tensor without dimensions that requires no gradient: it is accepted as its number.
 fn single<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a Tensor> {
     tensor_in(value).filter(|tensor| tensor.dim() == 0 && !tensor.requires_grad())
 }

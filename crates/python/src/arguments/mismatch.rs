@@ -59,7 +59,10 @@ fn form(overload: &Overload, given: &Given<'_, '_>) -> String {
 }
 
 /// The parameters but for the receiver.
-fn visible_parameters<'a>(overload: &'a Overload, given: &Given<'_, '_>) -> impl Iterator<Item = &'a Parameter> {
+fn visible_parameters<'a>(
+    overload: &'a Overload,
+    given: &Given<'_, '_>,
+) -> impl Iterator<Item = &'a Parameter> {
     let hidden = overload.receiver.filter(|_| given.receiver.is_some());
     overload.parameters.iter().enumerate().filter(move |(index, _)| Some(*index) != hidden).map(|(_, p)| p)
 }

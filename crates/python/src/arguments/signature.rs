@@ -19,7 +19,7 @@ pub(crate) struct Overload {
     pub(crate) call: Call,
 }
 
-/// Takes the values out and runs the operator.
+/// Converts the bound values and runs the operator.
 pub(crate) type Call = for<'a, 'py> fn(&Arguments<'a, 'py>) -> PyResult<Bound<'py, PyAny>>;
 
 /// What a parameter takes.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Scalar,
     Scalars,
     Int,
-    /// With the number of integers that a single one stands for; 0 where a single one will not do.
+    /// With the length of the list to which a single integer is expanded; 0 if only a list is accepted.
     Ints(u8),
     Float,
     Floats,
@@ -52,7 +52,7 @@ pub(crate) struct Parameter {
     pub(crate) kind: Kind,
     pub(crate) keyword: bool,
     pub(crate) nullable: bool,
-    /// As Python writes it; the value itself is the caller's.
+    /// The default as Python writes it, for messages; the value itself is in the generated call.
     pub(crate) default: Option<&'static str>,
 }
 
@@ -126,7 +126,7 @@ parameters! {
     generator = Generator;
 }
 
-/// A list of integers, for which a single one may stand that means `size` of them.
+/// A list of integers; a single one is expanded to `size` of them.
 pub(crate) const fn ints(name: &'static str, size: u8) -> Parameter {
     Parameter::new(name, Kind::Ints(size))
 }

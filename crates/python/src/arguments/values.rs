@@ -32,14 +32,14 @@ impl Deref for TensorRef<'_> {
     }
 }
 
-/// From how many elements on an operator runs without the interpreter's lock: giving it up and getting it back takes some
-/// 30 ns, a tenth of the sum of two tensors of this size.
+/// The number of elements from which an operator releases the interpreter's lock: releasing and taking it costs about a tenth of the
+/// sum of two tensors of this size.
 pub(crate) const LARGE: i64 = 4096;
 
 type Value<'a, 'py> = &'a Bound<'py, PyAny>;
 
 impl<'a, 'py> Arguments<'a, 'py> {
-    /// A value that binding has made sure of.
+    /// A value that binding has checked to be present.
     #[inline]
     pub(crate) fn value(&self, index: usize) -> PyResult<Value<'a, 'py>> {
         match self.values[index] {
@@ -111,7 +111,7 @@ impl<'a, 'py> Arguments<'a, 'py> {
         Ok(Some(tensors))
     }
 
-    /// The same of as many as there are.
+    /// The same for a list of any length.
     pub(crate) fn optional_tensors_out(&self, index: usize) -> PyResult<Option<Vec<Tensor>>> {
         if self.values[index].is_none() { Ok(None) } else { self.tensors(index).map(Some) }
     }
@@ -269,7 +269,7 @@ pub(crate) fn ints_of(value: &Bound<'_, PyAny>) -> PyResult<DimVec> {
     list.iter().map(|item| item.extract::<i64>()).collect()
 }
 
-/// An error before more integers are read than there is room for, if they are many.
+/// An error, before a long list of integers is read, if there is no memory for it.
 fn ensure_room(count: usize) -> PyResult<()> {
     // Twice, since the list grows by doubling.
     if count < 1024 { Ok(()) } else { fallible::ensure_room(4 * count * size_of::<i64>()).map_err(raise) }

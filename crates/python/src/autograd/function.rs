@@ -54,7 +54,7 @@ impl Function for PyFunction {
     fn held(&self, visit: &mut dyn FnMut(&dyn Any)) {
         visit(&self.class);
         visit(&self.context);
-        // While the call that makes the node is not over, it has them too.
+        // Until the call that makes the node returns, it owns them too.
         if Arc::strong_count(&self.outputs) == 1
             && let Some(returned) = self.outputs.get()
         {
@@ -90,13 +90,13 @@ impl PyFunction {
         cx.mark_dirty(&dirty.iter().collect::<Vec<_>>());
         cx.mark_non_differentiable(&constant.iter().collect::<Vec<_>>());
         cx.set_materialize_grads(context.getattr("_materialize")?.is_truthy()?);
-        // Outputs own the context by their history: it must not own them on its own account.
+        // Outputs own the context through their history: if it owned them, this would be a reference cycle.
         context.setattr("_dirty", PyTuple::empty(py))?;
         context.setattr("_non_differentiable", PyTuple::empty(py))?;
         Ok(outputs)
     }
 
-    /// The tensors among the outputs; the rest is remembered.
+    /// The tensors among the outputs; the other items are stored.
     fn note_outputs(&self, returned: &Object<'_>) -> PyResult<Vec<Tensor>> {
         let items: Vec<Object<'_>> = match returned.cast::<PyTuple>() {
             Ok(tuple) => tuple.iter().collect(),
@@ -127,7 +127,7 @@ impl PyFunction {
             let kept = if is_dual_level_open() { saved } else { PyTuple::empty(context.py()).into_any() };
             context.setattr("_for_forward", kept)?;
         }
-        // The node has them now, and sees whether they are written.
+        // The node has saved them, with their version counters.
         context.setattr("_to_save", PyTuple::empty(context.py()))
     }
 
@@ -177,7 +177,7 @@ impl PyFunction {
         self.read_tangents(&made?)
     }
 
-    /// One for each tensor among the outputs; beside what is no tensor stands `None`.
+    /// One tangent for each tensor among the outputs; for other items the jvp returns `None`.
     fn read_tangents(&self, made: &Object<'_>) -> PyResult<Vec<Option<Tensor>>> {
         let items: Vec<Object<'_>> = match made.cast::<PyTuple>() {
             Ok(tuple) => tuple.iter().collect(),

@@ -49,7 +49,7 @@ fn _enter_inference_mode() -> usize {
     enter(inference_mode)
 }
 
-/// Sets a mode that ends with the next call, unless it is held on to: a loop that only calls piles nothing up.
+/// Sets a mode that the next call replaces, unless it is held: a loop of calls does not grow the list.
 #[pyfunction]
 fn _set_grad_enabled(enabled: bool) -> usize {
     leave_if(|modes| modes.last().is_some_and(|mode| mode.loose));
@@ -58,7 +58,7 @@ fn _set_grad_enabled(enabled: bool) -> usize {
     depth
 }
 
-/// Holds on to the mode of that depth until it is left.
+/// Holds the mode of that depth until it is left.
 #[pyfunction]
 fn _hold_mode(depth: usize) {
     MODES.with_borrow_mut(|modes| modes.iter_mut().skip(depth).take(1).for_each(|mode| mode.loose = false));

@@ -90,7 +90,8 @@ impl PyTensor {
     fn register_post_accumulate_grad_hook(&self, hook: Py<PyAny>) -> PyResult<PyHookHandle> {
         let (hook, held) = cycles::held(hook);
         let run = move |leaf: &Tensor| {
-            Python::attach(|py| call(hook.bind(py), (wrap(py, leaf.clone())?,)).map(drop)).map_err(error_from_python)
+            Python::attach(|py| call(hook.bind(py), (wrap(py, leaf.clone())?,)).map(drop))
+                .map_err(error_from_python)
         };
         let handle = self.tensor().register_post_accumulate_grad_hook(run).map_err(raise)?;
         Ok(PyHookHandle(handle.holding(held)))

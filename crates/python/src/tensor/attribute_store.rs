@@ -73,7 +73,11 @@ pub(super) fn resurrected<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Opt
 }
 
 #[cold]
-fn resurrect<'py>(py: Python<'py>, tensor: &Tensor, store: &AttributeStore) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn resurrect<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    store: &AttributeStore,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let parts = store.0.lock().take();
     let Some(Parts { class, attributes, .. }) = parts else { return Ok(None) };
     let object = made_of(class.bind(py).as_any(), tensor.clone())?;

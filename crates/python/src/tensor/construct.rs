@@ -42,12 +42,12 @@ impl PyTensor {
         Ok(PyTensor::new(tensor))
     }
 
-    /// An object of `cls`, a subclass, that looks at the elements, with their history.
+    /// An object of `cls`, a subclass, that shares the elements, with their history.
     fn as_subclass<'py>(&self, cls: &Object<'py>) -> PyResult<Object<'py>> {
         made_of(cls, ops::alias(self.tensor()).map_err(raise)?)
     }
 
-    /// An object of `cls`, a subclass, that looks at the elements of `data` without its history.
+    /// An object of `cls`, a subclass, that shares the elements of `data` without its history.
     #[staticmethod]
     #[pyo3(signature = (cls, data, require_grad = false))]
     fn _make_subclass<'py>(
@@ -86,7 +86,7 @@ pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object
     Ok(object)
 }
 
-/// Makes `object`, which `Tensor.__new__` made, the one that its tensor comes back as.
+/// Registers `object`, which `Tensor.__new__` made, as the object of its tensor.
 #[pyfunction(name = "_register")]
 pub(crate) fn register(object: &Object<'_>) -> PyResult<()> {
     make_known(object.cast::<PyTensor>()?.as_any());
@@ -185,7 +185,7 @@ pub(super) fn from_data(
     }
 }
 
-/// The sizes, as the first items tell them; the others are held against them. They are bounded, since a list may hold itself.
+/// The sizes, read from the first items; the other items are checked against them. The depth is bounded, since a list may contain itself.
 fn measure(data: &Object<'_>) -> PyResult<DimVec> {
     let mut sizes = DimVec::new();
     let mut item = data.clone();
@@ -283,7 +283,7 @@ impl Found {
         Ok(Found { numbers, dtype: None })
     }
 
-    /// Takes in data that must have these sizes.
+    /// Appends data that must have these sizes.
     fn take(&mut self, data: &Object<'_>, sizes: &[i64]) -> PyResult<()> {
         if let Some(tensor) = found_in(data)? {
             return self.take_tensor(&tensor, sizes);

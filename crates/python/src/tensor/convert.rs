@@ -142,7 +142,7 @@ fn convert<'py>(
 }
 
 impl PyTensor {
-    /// What `int()` and `float()` are of.
+    /// The number that `int()` and `float()` convert.
     fn number(&self) -> PyResult<Scalar> {
         if self.tensor.numel() != 1 {
             return Err(PyValueError::new_err("only one element tensors can be converted to Python scalars"));

@@ -122,7 +122,7 @@ impl ParsedIndex {
             .sizes()
             .get(self.dim as usize)
             .ok_or_else(|| PyIndexError::new_err("too many indices"))?;
-    let range = slice.indices(size as isize)?;
+        let range = slice.indices(size as isize)?;
         if range.step <= 0 {
             return Err(PyValueError::new_err("step must be greater than zero"));
         }

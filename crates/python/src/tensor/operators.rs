@@ -22,7 +22,7 @@ fn result<'py>(
     run(py, size >= LARGE, operator)?.into_python(py)
 }
 
-/// An operator on two tensors, or a tensor and a number; what is neither may know an answer of its own.
+/// An operator on two tensors, or a tensor and a number; for other operands `NotImplemented`, so that Python calls their method.
 #[inline]
 fn binary<'py>(
     this: &Bound<'py, PyTensor>,

@@ -71,7 +71,8 @@ impl Training {
         let point = |p: &Point| format!("{} {} {}", p.step, bits(p.train), bits(p.held_out));
         let points: Vec<String> = self.points.iter().map(point).collect();
         let recent: Vec<String> = self.recent.iter().map(|x| bits(*x)).collect();
-        let mut metadata: Metadata = self.args.settings().map(|(name, value)| (name.to_string(), value)).into();
+        let mut metadata: Metadata =
+            self.args.settings().map(|(name, value)| (name.to_string(), value)).into();
         metadata.insert("text".to_string(), self.text.fingerprint().to_string());
         metadata.insert("points".to_string(), points.join("\n"));
         metadata.insert("recent".to_string(), recent.join(" "));
