@@ -1,6 +1,7 @@
-//! YAML in, Rust text out: operators and derivatives.
+//! Generates the Rust text of operators and derivatives from two YAML files.
 //!
-//! A pipeline of values that touches no file: parse ([`NativeFunctions`], [`Derivatives`]), model, checks, emit.
+//! A pipeline of functions from text to text, which reads and writes no file: parse ([`NativeFunctions`], [`Derivatives`]), build the
+//! model, check, emit.
 
 mod derivatives;
 mod emit;
@@ -30,11 +31,11 @@ pub use stub::{Stub, kernel_name, kernel_stub};
 pub use variants::{Variant, sibling, variant_of};
 pub use yaml::{Kind, Scalar};
 
-/// The files that follow from the two YAML files of this project, Rust not formatted yet.
+/// The files that are generated from the two YAML files of this project. Rust is not formatted yet.
 ///
 /// # Errors
 /// Every fault found, with file, line and column: those of [`NativeFunctions::parse`], [`Derivatives::parse`] and
-/// [`Derivatives::type_check`], and fields or types the generator cannot give a form to.
+/// [`Derivatives::type_check`], and fields or types for which the generator has no Rust type.
 ///
 /// # Examples
 /// ```
@@ -55,7 +56,7 @@ pub use yaml::{Kind, Scalar};
 /// # Ok::<(), flambeau_codegen::Faults>(())
 /// ```
 pub fn generate(functions: Source<'_>, derivatives: Source<'_>) -> Result<Vec<GeneratedFile>, Faults> {
-    modelled(functions, derivatives, |operators, formulas, typed| {
+    with_model(functions, derivatives, |operators, formulas, typed| {
         let mut files = emit::files(operators);
         files.extend(emit::python_files(operators));
         files.extend(emit::autograd_files(derivatives, operators, formulas, typed)?);
@@ -75,13 +76,13 @@ pub fn operators_page(
     types: Source<'_>,
     differences: Source<'_>,
 ) -> Result<GeneratedFile, Faults> {
-    modelled(functions, derivatives, |operators, _, typed| {
+    with_model(functions, derivatives, |operators, _, typed| {
         emit::operators_page(operators, (derivatives, typed), types, differences)
     })
 }
 
-/// What `make` makes of the operators and the derivatives, once both are read and checked.
-fn modelled<T>(
+/// Reads and checks the operators and the derivatives, and calls `make` with them.
+fn with_model<T>(
     functions: Source<'_>,
     derivatives: Source<'_>,
     make: impl FnOnce(&[model::Operator<'_>], &Derivatives, &[TypedDerivative]) -> Result<T, Faults>,

@@ -1,4 +1,4 @@
-//! What follows from `derivatives.yaml`: nodes with their formulas, and the kernels that record them.
+//! What is generated from `derivatives.yaml`: nodes with their formulas, and the kernels that record them.
 
 pub(super) mod expression;
 mod kernels;
@@ -15,7 +15,7 @@ use crate::variants::Variant;
 use expression::Names;
 use node::Node;
 
-/// Where the recording kernels go.
+/// The folder of the recording kernels.
 pub const AUTOGRAD_FOLDER: &str = "crates/autograd/src/generated";
 
 const HEADER: &str =
@@ -43,23 +43,23 @@ const FROM: &[(&str, &[&str])] = &[
     ("flambeau_ops", &["Tensor", "ops"]),
 ];
 
-/// What recording an operator comes to.
+/// How an operator is recorded.
 pub(super) enum Plan<'a> {
-    /// Made of operators that are recorded themselves.
+    /// It calls operators that are recorded themselves.
     Composite,
-    /// No tensor goes in, so that none requires a gradient.
+    /// It has no tensor argument, so that no argument requires a gradient.
     NoTensors,
     /// No result depends differentiably on an input.
     Unrecorded,
     /// `out=`, which cannot be recorded.
     Refused,
-    /// No derivative is known; the name to say in the error.
+    /// No derivative is implemented; the name for the error message.
     Missing(String),
     /// A node with formulas.
     Recorded(&'a Node<'a>),
 }
 
-/// All files made from the derivatives.
+/// All files that are generated from the derivatives.
 pub(crate) fn files(
     source: Source<'_>,
     operators: &[Operator<'_>],
@@ -165,19 +165,19 @@ fn prefix(name: &OperatorName) -> String {
 
 /// Whether no output has a gradient.
 fn is_constant(derivative: &TypedDerivative) -> bool {
-    let said = &derivative.derivative.output_differentiability;
-    !said.is_empty() && said.iter().all(|output| *output == Differentiable::Known(false))
+    let outputs = &derivative.derivative.output_differentiability;
+    !outputs.is_empty() && outputs.iter().all(|output| *output == Differentiable::Known(false))
 }
 
-/// The entry that an operator's derivative is in: its own, that of the operator it is derived from, or for an in-place
-/// operator that of the functional one with the same overload name.
+/// The entry with an operator's derivative: its own, that of the operator from which it is derived, or, for an in-place
+/// operator, that of the functional one with the same overload name.
 pub(super) fn typed_index(operator: &Operator<'_>, typed: &[TypedDerivative]) -> Option<usize> {
     let find = |name: &OperatorName| typed.iter().position(|entry| entry.derivative.schema.name == *name);
     let name = &operator.schema.name;
     let derived = || operator.derived.filter(|variant| *variant != Variant::Functional);
     let functional = || {
-        let twin = OperatorName { base: name.root(), ..name.clone() };
-        if name.is_in_place() { find(&twin) } else { None }
+        let functional = OperatorName { base: name.root(), ..name.clone() };
+        if name.is_in_place() { find(&functional) } else { None }
     };
     find(name).or_else(|| derived().and_then(|_| find(&operator.entry.schema.name))).or_else(functional)
 }

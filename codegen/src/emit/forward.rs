@@ -1,4 +1,4 @@
-//! The rules that carry tangents along: for each operator, which way the tangents of its results follow.
+//! The kernels for `ForwardGrad`, which propagate tangents: for each operator, the JVP rule that computes the tangents of its results.
 
 mod formula;
 
@@ -14,7 +14,7 @@ use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, OperatorName, Type};
 use crate::source::{Faults, Source};
 
-/// Where the rules that carry tangents go.
+/// The folder of the kernels that propagate tangents.
 pub const FORWARD_FOLDER: &str = "crates/autograd/src/forward/generated";
 
 const HEADER: &str =
@@ -27,7 +27,7 @@ const FROM: &[(&str, &[&str])] = &[
     ("flambeau_ops", &["Tensor", "ops"]),
 ];
 
-/// All files of rules that carry tangents.
+/// All files of kernels that propagate tangents.
 pub(crate) fn files(
     source: Source<'_>,
     operators: &[Operator<'_>],
@@ -52,10 +52,10 @@ pub(crate) fn files(
 }
 
 fn family_file(family: &str, body: &str) -> String {
-    let own: Vec<&str> =
-        ["Call", "Rule", "Sum", "Way", "rule"].into_iter().filter(|name| mentions(body, name)).collect();
+    const OWN: &[&str] = &["Call", "ForwardKernel", "JvpRule", "Sum", "forward_kernel"];
+    let own: Vec<&str> = OWN.iter().copied().filter(|name| mentions(body, name)).collect();
     let imports = imports(FROM, body, false);
-    // A word that is also a method's.
+    // Not in `FROM`, since `scalar` is also the name of a method.
     let scalar = if body.contains("scalar::") { "use crate::record::scalar;\n" } else { "" };
     format!(
         "//! Tangents of the operators in `{family}`.\n\nuse crate::forward::{{{}}};\n{scalar}{imports}\n{body}\n",
@@ -65,14 +65,15 @@ fn family_file(family: &str, body: &str) -> String {
 
 fn module(families: &BTreeMap<&str, String>) -> String {
     let mut text =
-        "//! How the tangents of every operator follow from those of its arguments.\n\n".to_owned();
+        "//! The kernels that compute the tangents of every operator from those of its arguments.\n\n"
+            .to_owned();
     text += "#![allow(non_snake_case, reason = \"arguments are named as the schema names them\")]\n";
     text += "\n";
     text.extend(families.keys().map(|family| format!("mod {family};\n")));
     text
 }
 
-/// The rule of one operator, and its formula if it has one.
+/// The kernel of one operator, and its formula if it has one.
 fn emit(
     operator: &Operator<'_>,
     plan: &Plan<'_>,
@@ -80,56 +81,55 @@ fn emit(
 ) -> Result<String, String> {
     let schema = &operator.schema;
     if operator.function() == "copy_" {
-        return Ok(rule(operator, "Copy"));
+        return Ok(kernel(operator, "Copy"));
     }
     match plan {
         Plan::Composite | Plan::NoTensors | Plan::Refused => Ok(String::new()),
-        Plan::Unrecorded if schema.is_in_place() => Ok(rule(operator, "Overwritten")),
+        Plan::Unrecorded if schema.is_in_place() => Ok(kernel(operator, "Overwrite")),
         Plan::Unrecorded => Ok(String::new()),
-        Plan::Missing(_) if schema.is_in_place() => Ok(rule(operator, "Refused")),
+        Plan::Missing(_) if schema.is_in_place() => Ok(kernel(operator, "Unsupported")),
         Plan::Missing(_) => {
             let inputs = schema.inputs().filter(|argument| argument.ty.holds_tensors()).collect();
-            functional(operator, "Way::Transposed", inputs)
+            functional(operator, "JvpRule::Transposed", inputs)
         }
         Plan::Recorded(node) if schema.is_in_place() => in_place(operator, node, signatures.operators),
         Plan::Recorded(node) => {
-            let (way, formula) = way(operator, node, signatures)?;
-            let kernel = functional(operator, &way, node.inputs.clone())?;
+            let (rule, formula) = jvp_rule(operator, node, signatures)?;
+            let kernel = functional(operator, &rule, node.inputs.clone())?;
             Ok(if formula.is_empty() { kernel } else { format!("{formula}\n\n{kernel}") })
         }
     }
 }
 
-/// The way of an operator with a derivative, and the formula if it has one.
-fn way(
+/// The JVP rule of an operator with a derivative, and the formula if it has one.
+fn jvp_rule(
     operator: &Operator<'_>,
     node: &Node<'_>,
     signatures: &formula::Signatures<'_>,
 ) -> Result<(String, String), String> {
-    let said = node.derivative.forward.as_slice();
-    let plain = |way: &str| Ok((format!("Way::{way}"), String::new()));
-    match said.first().map(|formula| &formula.body) {
+    let plain = |rule: &str| Ok((format!("JvpRule::{rule}"), String::new()));
+    match node.derivative.forward.first().map(|formula| &formula.body) {
         Some(Body::Special(Special::AutoLinear)) => plain("Linear"),
         Some(Body::Special(Special::AutoElementWise)) => plain("Pointwise"),
-        Some(Body::Special(_)) => Err("a word that is no formula of a tangent".to_owned()),
+        Some(Body::Special(_)) => Err("expected a formula, `auto_linear` or `auto_element_wise`".to_owned()),
         Some(Body::Expression(_)) => {
             let name = format!("{}_tangents", operator.function());
             let text = formula::function(&operator.schema, &name, node.derivative, signatures)?;
-            Ok((format!("Way::Formula({name})"), text))
+            Ok((format!("JvpRule::Formula({name})"), text))
         }
         None if is_pointwise(operator) => plain("Pointwise"),
         None => plain("Transposed"),
     }
 }
 
-/// Whether the elements of the results depend on those at their own places only.
+/// Whether each element of the results depends only on the elements of the arguments at the same index.
 pub(super) fn is_pointwise(operator: &Operator<'_>) -> bool {
     let entry = operator.entry;
     let iterates = entry.structured_inherits.as_deref() == Some("TensorIteratorBase");
     iterates || entry.tags.iter().any(|tag| tag == "pointwise")
 }
 
-fn functional(operator: &Operator<'_>, way: &str, inputs: Vec<&Argument>) -> Result<String, String> {
+fn functional(operator: &Operator<'_>, rule: &str, inputs: Vec<&Argument>) -> Result<String, String> {
     let schema = &operator.schema;
     let tensor = Type::Base(BaseType::Tensor);
     let is_known = match schema.returns.as_slice() {
@@ -139,47 +139,48 @@ fn functional(operator: &Operator<'_>, way: &str, inputs: Vec<&Argument>) -> Res
     if !is_known {
         return Err("results of other kinds than tensors have no tangents".to_owned());
     }
-    let places: Vec<String> = inputs.iter().filter_map(|input| place(schema, &input.name)).collect();
-    Ok(rule(operator, &format!("Results({way}, &[{}])", places.join(", "))))
+    let indices: Vec<String> =
+        inputs.iter().filter_map(|input| argument_index(schema, &input.name)).collect();
+    Ok(kernel(operator, &format!("Functional({rule}, &[{}])", indices.join(", "))))
 }
 
 fn in_place(operator: &Operator<'_>, node: &Node<'_>, operators: &[Operator<'_>]) -> Result<String, String> {
     let schema = &operator.schema;
     if operator.family == "view_in_place" {
-        return Ok(rule(operator, "ViewInPlace"));
+        return Ok(kernel(operator, "ViewInPlace"));
     }
     let no_gradient = |body: &Body| match body {
         Body::Expression(typed) => typed.ty == crate::formula::Ty::None,
         Body::Special(_) => false,
     };
     if node.formulas.iter().all(|formula| no_gradient(&formula.body)) {
-        return Ok(rule(operator, "Overwritten"));
+        return Ok(kernel(operator, "Overwrite"));
     }
-    let wanted = match operator.derived {
+    let functional_name = match operator.derived {
         Some(_) => operator.entry.schema.name.clone(),
         None => OperatorName { base: schema.name.root(), ..schema.name.clone() },
     };
-    let Some(twin) = operators.iter().find(|twin| twin.schema.name == wanted) else {
-        return Ok(rule(operator, "Refused"));
+    let Some(functional) = operators.iter().find(|operator| operator.schema.name == functional_name) else {
+        return Ok(kernel(operator, "Unsupported"));
     };
     let order: Option<Vec<String>> =
-        twin.schema.arguments().map(|argument| place(schema, &argument.name)).collect();
-    let order = order.ok_or("its functional twin has other arguments")?;
-    let same = order.iter().enumerate().all(|(at, place)| at.to_string() == *place);
+        functional.schema.arguments().map(|argument| argument_index(schema, &argument.name)).collect();
+    let order = order.ok_or("its functional variant has other arguments")?;
+    let same = order.iter().enumerate().all(|(at, index)| at.to_string() == *index);
     let order = if same { String::new() } else { order.join(", ") };
-    let twin = format!("InPlace {{ twin: &{}, order: &[{order}] }}", self::operator(&twin.schema.name));
-    Ok(rule(operator, &twin))
+    let functional = self::operator(&functional.schema.name);
+    Ok(kernel(operator, &format!("InPlace {{ functional: &{functional}, order: &[{order}] }}")))
 }
 
 fn operator(name: &OperatorName) -> String {
     format!("ops::{}", naming::operator_static(name))
 }
 
-fn place(schema: &FunctionSchema, name: &str) -> Option<String> {
-    schema.arguments().position(|argument| argument.name == name).map(|place| place.to_string())
+fn argument_index(schema: &FunctionSchema, name: &str) -> Option<String> {
+    schema.arguments().position(|argument| argument.name == name).map(|index| index.to_string())
 }
 
-/// `rule!(ADD_TENSOR, Rule::Results(Way::Formula(add_tensor_tangents), &[0, 1]));`
-fn rule(operator: &Operator<'_>, rule: &str) -> String {
-    format!("rule!({}, Rule::{rule});", naming::operator_static(&operator.schema.name))
+/// `forward_kernel!(ADD_TENSOR, ForwardKernel::Functional(JvpRule::Formula(add_tensor_tangents), &[0, 1]));`
+fn kernel(operator: &Operator<'_>, kernel: &str) -> String {
+    format!("forward_kernel!({}, ForwardKernel::{kernel});", naming::operator_static(&operator.schema.name))
 }

@@ -1,4 +1,4 @@
-//! Times what recording adds to the smallest calls, in nanoseconds: best of many runs.
+//! Measures what recording adds to the time of the smallest calls, in nanoseconds: the best of many runs.
 
 use flambeau_autograd::{Autograd, no_grad};
 use flambeau_core::{Result, Scalar};
@@ -43,13 +43,13 @@ fn main() -> Result<()> {
     let x = Tensor::from_vec(vec![1.0f32], &[1])?;
     x.requires_grad_(true)?;
     let y = ops::mul_tensor(&x, &x)?;
-    time("add, no gradient wanted", || add(&a, &b).map(drop))?;
+    time("add, no gradient required", || add(&a, &b).map(drop))?;
     time("add, recorded, leaf + plain", || add(&x, &b).map(drop))?;
     time("add, recorded, leaf + leaf", || add(&x, &x).map(drop))?;
     time("add, recorded, result + plain", || add(&y, &b).map(drop))?;
-    time("mul, no gradient wanted", || ops::mul_tensor(&a, &b).map(drop))?;
+    time("mul, no gradient required", || ops::mul_tensor(&a, &b).map(drop))?;
     time("mul, recorded, leaf * leaf", || ops::mul_tensor(&x, &x).map(drop))?;
-    time("view, no gradient wanted", || ops::view(&a, &[1, 1]).map(drop))?;
+    time("view, no gradient required", || ops::view(&a, &[1, 1]).map(drop))?;
     time("view, recorded", || ops::view(&y, &[1, 1]).map(drop))?;
     time("chain of 10, forward and backward", || chain(&x))?;
     let _unrecorded = no_grad();

@@ -1,5 +1,5 @@
-//! Anomaly mode: nodes remember the backtrace of the call that recorded them, and a backward pass that fails, or makes a
-//! NaN, names the node and shows it. Here is the mode; the engine looks at what a pass makes.
+//! Anomaly mode: nodes keep the backtrace of the call that recorded them, and the error of a backward pass that fails, or computes a
+//! NaN, names the node and shows the backtrace. This module has the mode; the engine checks the gradients.
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
@@ -16,15 +16,15 @@ thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Off) };
 }
 
-/// What was before holds again when it is dropped.
+/// Restores the former mode when it is dropped.
 #[must_use = "the mode lasts as long as the guard"]
 pub struct AnomalyGuard {
     before: Mode,
     not_send: PhantomData<*const ()>,
 }
 
-/// Turns anomaly mode on for this thread, for recording and for running backwards; slow. With `check_nan`, a backward
-/// pass in which a node makes a NaN is an error.
+/// Enables anomaly mode for this thread, for recording and for backward passes; slow. With `check_nan`, a backward pass in which a
+/// node returns a NaN is an error.
 pub fn detect_anomaly(check_nan: bool) -> AnomalyGuard {
     AnomalyGuard { before: MODE.replace(Mode::On { check_nan }), not_send: PhantomData }
 }
@@ -43,21 +43,21 @@ pub(crate) fn trace() -> Option<Box<str>> {
 
 #[cold]
 fn capture() -> Box<str> {
-    let told = TRACER.get().and_then(|tracer| tracer());
-    told.unwrap_or_else(|| Backtrace::force_capture().to_string()).into_boxed_str()
+    let trace = TRACER.get().and_then(|tracer| tracer());
+    trace.unwrap_or_else(|| Backtrace::force_capture().to_string()).into_boxed_str()
 }
 
-/// Tells where the program is, in the terms of a language above Rust; `None` where it has nothing to say.
+/// Returns the stack trace of a language above Rust; `None` outside that language.
 pub type Tracer = fn() -> Option<String>;
 
 static TRACER: OnceLock<Tracer> = OnceLock::new();
 
-/// Has nodes remember what `tracer` tells, from now on. The first one stays.
+/// From now on nodes keep the trace that `tracer` returns, instead of Rust's backtrace. Only the first call has an effect.
 pub fn set_tracer(tracer: Tracer) {
     let _ = TRACER.set(tracer);
 }
 
-/// Whether the mode is on for this thread, and whether NaN is looked for.
+/// Whether the mode is on for this thread, and whether it checks for NaN.
 pub fn is_anomaly_enabled() -> (bool, bool) {
     match MODE.get() {
         Mode::Off => (false, false),
@@ -65,12 +65,12 @@ pub fn is_anomaly_enabled() -> (bool, bool) {
     }
 }
 
-/// Turns the mode on or off for this thread, until an [`AnomalyGuard`] that was there before ends.
+/// Enables or disables the mode for this thread. An [`AnomalyGuard`] that exists already restores its former mode all the same.
 pub fn set_detect_anomaly(on: bool, check_nan: bool) {
     MODE.set(if on { Mode::On { check_nan } } else { Mode::Off });
 }
 
-/// Whether a backward pass is to refuse NaN.
+/// Whether a backward pass fails on NaN.
 #[inline]
 pub(crate) fn looks_for_nan() -> bool {
     MODE.get() == (Mode::On { check_nan: true })

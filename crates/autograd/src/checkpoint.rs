@@ -1,8 +1,10 @@
-//! Activation checkpointing: a part of a computation keeps its inputs instead of what its backward needs, and runs again then.
+//! Activation checkpointing: a segment of a computation keeps its inputs instead of what its backward pass needs, and is recomputed in
+//! the backward pass.
 //!
-//! The idea is Chen et al.'s (2016, "Training Deep Nets with Sublinear Memory Cost"). What an operator saves inside a part is
-//! a place in a row; the first place that a pass asks for has the part run again, which fills all places. A part inside
-//! another hands its inputs to the outer one to save, so that a place in the row of that is all it keeps.
+//! The idea is Chen et al.'s (2016, "Training Deep Nets with Sublinear Memory Cost"). For each tensor that an operator saves inside a
+//! segment, the graph keeps an empty slot. The first slot that a backward pass unpacks has the segment run again, which fills all of
+//! its slots. A segment inside another saves its inputs through the outer one, so that it keeps slots of the outer segment instead
+//! of tensors.
 
 use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::graph::hooks::{Packed, saved_tensors_hooks};
@@ -16,10 +18,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What `function` makes of `inputs`; a backward pass runs it again instead of keeping what it needs.
+/// The result of `function` for `inputs`. What its operators save is not kept: a backward pass runs the function again.
 ///
-/// It draws the same random numbers again. It must save tensors of the same sizes and types in the same order, and not write
-/// to its inputs. What it captures is kept as it is, so tensors that other operators made should be among the inputs.
+/// The second run draws the same random numbers. It must save tensors of the same sizes and types in the same order, and not write
+/// to its inputs. What the closure captures is kept alive, so tensors that other operators computed should be passed as inputs.
 ///
 /// # Errors
 /// Those of `function`. The backward pass has them too, and an `Autograd` error where the function does something else when
@@ -44,29 +46,29 @@ pub fn checkpoint<T>(
     }
     let function = Arc::new(function);
     let again = Arc::clone(&function);
-    let part = Arc::new(Part {
+    let segment = Arc::new(Segment {
         function: Box::new(move |inputs| again(inputs).map(drop)),
         inputs: inputs.iter().map(Input::keep).collect::<Result<_>>()?,
         generator: Generator::default_cpu().state(),
-        places: Mutex::new(Vec::new()),
+        slots: Mutex::new(Vec::new()),
     });
-    saving_to(part, || function(inputs))
+    saving_to(segment, || function(inputs))
 }
 
-/// What saves tensors: a part that runs for the first time, or again.
-trait Keeper: Send + Sync {
+/// What packs saved tensors: a segment that runs for the first time, or its recomputation.
+trait Saver: Send + Sync {
     fn pack(self: Arc<Self>, tensor: &Tensor) -> Result<Packed>;
 
     fn unpack(&self, packed: &(dyn Any + Send + Sync)) -> Result<Tensor>;
 }
 
 thread_local! {
-    /// The parts that run on this thread, the innermost last.
-    static RUNNING: RefCell<Vec<Arc<dyn Keeper>>> = const { RefCell::new(Vec::new()) };
+    /// The segments that run on this thread, the innermost last.
+    static RUNNING: RefCell<Vec<Arc<dyn Saver>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What operators of this thread save goes to `keeper`, and so do the inputs of parts.
-fn saving_to<K: Keeper + 'static, T>(keeper: Arc<K>, function: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `function`. What its operators save goes to `saver`, and so do the inputs of segments inside it.
+fn saving_to<S: Saver + 'static, T>(saver: Arc<S>, function: impl FnOnce() -> Result<T>) -> Result<T> {
     struct Running;
     impl Drop for Running {
         fn drop(&mut self) {
@@ -74,8 +76,8 @@ fn saving_to<K: Keeper + 'static, T>(keeper: Arc<K>, function: impl FnOnce() -> 
             drop(gone);
         }
     }
-    let (pack, unpack) = (Arc::clone(&keeper), Arc::clone(&keeper));
-    RUNNING.with_borrow_mut(|running| running.push(keeper));
+    let (pack, unpack) = (Arc::clone(&saver), Arc::clone(&saver));
+    RUNNING.with_borrow_mut(|running| running.push(saver));
     let _running = Running;
     let _hooks = saved_tensors_hooks(
         move |tensor| Arc::clone(&pack).pack(tensor),
@@ -86,21 +88,21 @@ fn saving_to<K: Keeper + 'static, T>(keeper: Arc<K>, function: impl FnOnce() -> 
 
 type Function = dyn Fn(&[Tensor]) -> Result<()> + Send + Sync;
 
-/// One call. It knows its places weakly: those whose graph is gone are not filled.
-struct Part {
+/// One call of [`checkpoint`]. It has weak references to its slots: those whose graph was dropped are not filled.
+struct Segment {
     function: Box<Function>,
     inputs: Vec<Input>,
     generator: GeneratorState,
-    places: Mutex<Vec<(Weak<Place>, Kind)>>,
+    slots: Mutex<Vec<(Weak<Slot>, Kind)>>,
 }
 
-/// What a graph keeps for a tensor: its place, and, after the part has run again, the tensor.
-struct Place {
-    part: Arc<Part>,
+/// What a graph keeps for a saved tensor. It holds the tensor after the segment was recomputed.
+struct Slot {
+    segment: Arc<Segment>,
     tensor: Mutex<Option<Tensor>>,
 }
 
-/// What must be the same when a part runs again.
+/// What must be the same of a saved tensor when a segment is recomputed.
 #[derive(Debug, Clone, PartialEq)]
 struct Kind {
     sizes: Vec<i64>,
@@ -113,39 +115,40 @@ impl Kind {
     }
 }
 
-impl Keeper for Part {
+impl Saver for Segment {
     fn pack(self: Arc<Self>, tensor: &Tensor) -> Result<Packed> {
-        let place = Arc::new(Place { part: Arc::clone(&self), tensor: Mutex::new(None) });
-        self.places.lock().push((Arc::downgrade(&place), Kind::of(tensor)));
-        Ok(Box::new(place))
+        let slot = Arc::new(Slot { segment: Arc::clone(&self), tensor: Mutex::new(None) });
+        self.slots.lock().push((Arc::downgrade(&slot), Kind::of(tensor)));
+        Ok(Box::new(slot))
     }
 
     fn unpack(&self, packed: &(dyn Any + Send + Sync)) -> Result<Tensor> {
-        let Some(place) = packed.downcast_ref::<Arc<Place>>() else {
-            bail!(Internal, "a place of another kind")
+        let Some(slot) = packed.downcast_ref::<Arc<Slot>>() else {
+            bail!(Internal, "expected a slot of a checkpointed segment")
         };
-        let there = place.tensor.lock().take();
-        if let Some(tensor) = there {
+        let filled = slot.tensor.lock().take();
+        if let Some(tensor) = filled {
             return Ok(tensor);
         }
-        place.part.run_again()?;
-        let now = place.tensor.lock().take();
-        now.ok_or_else(|| fault("a tensor was not saved again when the function ran again"))
+        slot.segment.recompute()?;
+        let recomputed = slot.tensor.lock().take();
+        recomputed.ok_or_else(|| fault("a tensor was not saved again when the function ran again"))
     }
 }
 
-impl Part {
-    fn run_again(self: &Arc<Self>) -> Result<()> {
+impl Segment {
+    fn recompute(self: &Arc<Self>) -> Result<()> {
         let inputs: Vec<Tensor> = self.inputs.iter().map(Input::tensor).collect::<Result<_>>()?;
-        let expected = self.places.lock().len();
-        let again = Arc::new(Again { part: Arc::clone(self), expected, count: AtomicUsize::new(0) });
+        let expected = self.slots.lock().len();
+        let recomputation =
+            Arc::new(Recomputation { segment: Arc::clone(self), expected, count: AtomicUsize::new(0) });
         let _recorded = enable_grad();
-        let _generator = GeneratorAt::state(self.generator);
-        match saving_to(Arc::clone(&again), || (self.function)(&inputs)) {
-            Err(error) if !is_enough(&error) => return Err(error),
+        let _generator = GeneratorStateGuard::set(self.generator);
+        match saving_to(Arc::clone(&recomputation), || (self.function)(&inputs)) {
+            Err(error) if !is_stop(&error) => return Err(error),
             _ => {}
         }
-        let count = again.count.load(Ordering::Relaxed);
+        let count = recomputation.count.load(Ordering::Relaxed);
         ensure!(
             count == expected,
             Autograd,
@@ -155,25 +158,29 @@ impl Part {
     }
 }
 
-/// A part that runs again: what it saves goes to the places of the first run.
-struct Again {
-    part: Arc<Part>,
+/// A segment that runs again: what its operators save goes to the slots of the first run.
+struct Recomputation {
+    segment: Arc<Segment>,
     expected: usize,
     count: AtomicUsize,
 }
 
-impl Keeper for Again {
+impl Saver for Recomputation {
     fn pack(self: Arc<Self>, tensor: &Tensor) -> Result<Packed> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let kept = tensor.detach()?;
         if number < self.expected {
             self.fill(number, &kept)?;
-            // Every place is filled: what comes after is of no use.
+            // Every slot is filled: the rest of the function need not run.
             if number + 1 == self.expected {
-                return Err(Error::with_source(ErrorKind::Interrupted, "checkpoint: enough", Enough));
+                return Err(Error::with_source(
+                    ErrorKind::Interrupted,
+                    "checkpoint: enough",
+                    StopRecomputation,
+                ));
             }
         }
-        // For a backward pass inside the function itself.
+        // Unpacked only by a backward pass inside the function itself.
         Ok(Box::new(kept))
     }
 
@@ -182,47 +189,47 @@ impl Keeper for Again {
     }
 }
 
-impl Again {
+impl Recomputation {
     fn fill(&self, number: usize, tensor: &Tensor) -> Result<()> {
-        let Some((place, first)) = self.part.places.lock().get(number).cloned() else { return Ok(()) };
+        let Some((slot, first)) = self.segment.slots.lock().get(number).cloned() else { return Ok(()) };
         let now = Kind::of(tensor);
         ensure!(
             first == now,
             Autograd,
-            "checkpoint: expected the tensor saved in place {number} to be {first:?} again but got {now:?}"
+            "checkpoint: expected saved tensor {number} to be {first:?} again but got {now:?}"
         );
-        if let Some(place) = place.upgrade() {
-            *place.tensor.lock() = Some(tensor.clone());
+        if let Some(slot) = slot.upgrade() {
+            *slot.tensor.lock() = Some(tensor.clone());
         }
         Ok(())
     }
 }
 
-/// The source of the error that ends a part that runs again.
+/// The source of the error with which a recomputation stops early.
 #[derive(Debug)]
-struct Enough;
+struct StopRecomputation;
 
-impl fmt::Display for Enough {
+impl fmt::Display for StopRecomputation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("every place is filled")
+        f.write_str("every saved tensor was recomputed")
     }
 }
 
-impl std::error::Error for Enough {}
+impl std::error::Error for StopRecomputation {}
 
-fn is_enough(error: &Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<Enough>())
+fn is_stop(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<StopRecomputation>())
 }
 
-/// An input, until the part runs again.
+/// An input that a segment saved for its recomputation.
 enum Input {
-    Kept {
+    Tensor {
         tensor: Tensor,
         version: u32,
     },
-    /// Saved by the part around this one.
+    /// Saved by the segment around this one.
     Outer {
-        keeper: Arc<dyn Keeper>,
+        saver: Arc<dyn Saver>,
         packed: Packed,
         requires_grad: bool,
     },
@@ -230,16 +237,16 @@ enum Input {
 
 impl Input {
     fn keep(tensor: &Tensor) -> Result<Self> {
-        let Some(keeper) = RUNNING.with_borrow(|running| running.last().cloned()) else {
-            return Ok(Input::Kept { tensor: tensor.clone(), version: tensor.version() });
+        let Some(saver) = RUNNING.with_borrow(|running| running.last().cloned()) else {
+            return Ok(Input::Tensor { tensor: tensor.clone(), version: tensor.version() });
         };
-        let packed = Arc::clone(&keeper).pack(tensor)?;
-        Ok(Input::Outer { keeper, packed, requires_grad: tensor.requires_grad() })
+        let packed = Arc::clone(&saver).pack(tensor)?;
+        Ok(Input::Outer { saver, packed, requires_grad: tensor.requires_grad() })
     }
 
     fn tensor(&self) -> Result<Tensor> {
         match self {
-            Input::Kept { tensor, version } => {
+            Input::Tensor { tensor, version } => {
                 ensure!(
                     tensor.version() == *version,
                     Autograd,
@@ -249,8 +256,8 @@ impl Input {
                 );
                 Ok(tensor.clone())
             }
-            Input::Outer { keeper, packed, requires_grad } => {
-                let tensor = keeper.unpack(&**packed)?.detach()?;
+            Input::Outer { saver, packed, requires_grad } => {
+                let tensor = saver.unpack(&**packed)?.detach()?;
                 tensor.requires_grad_(*requires_grad)?;
                 Ok(tensor)
             }
@@ -258,19 +265,19 @@ impl Input {
     }
 }
 
-/// The default generator stands at a state, and where it stood when this is dropped.
-struct GeneratorAt(GeneratorState);
+/// Restores the former state of the default generator when it is dropped.
+struct GeneratorStateGuard(GeneratorState);
 
-impl GeneratorAt {
-    fn state(state: GeneratorState) -> Self {
+impl GeneratorStateGuard {
+    fn set(state: GeneratorState) -> Self {
         let generator = Generator::default_cpu();
         let before = generator.state();
         generator.set_state(state);
-        GeneratorAt(before)
+        GeneratorStateGuard(before)
     }
 }
 
-impl Drop for GeneratorAt {
+impl Drop for GeneratorStateGuard {
     fn drop(&mut self) {
         Generator::default_cpu().set_state(self.0);
     }

@@ -1,18 +1,18 @@
-//! Walks a graph backwards: runs each node when the gradients of all its outputs have arrived, latest recorded first, on
-//! the calling thread.
+//! Runs backward passes: each node runs when the gradients of all its outputs have arrived; of those that are ready the one that
+//! was recorded last runs first. A pass runs on the calling thread.
 //!
-//! The graph is read and never changed, and what a pass counts it keeps for itself; so passes may run at the same time in
-//! several threads, and inside one another.
+//! A pass does not change the graph, and has counters of its own. So passes may run at the same time in several threads, and inside
+//! one another.
 
 mod anomaly;
 mod entries;
 mod graph_task;
 mod input_buffer;
 
+use crate::factory;
 use crate::grad_mode::set_grad_enabled;
 use crate::graph::gradients::{Gradients, OutputInfo, sum_to_size};
 use crate::graph::node::{Context, Edge, NodeHeader, NodePtr, is_edge};
-use crate::handle;
 use crate::variable::accumulate_grad::keep_grads;
 use crate::variable::history::gradient_edge;
 use crate::variable::meta::requires_grad;
@@ -39,12 +39,13 @@ impl Mode {
 
 /// Computes the gradients of `tensors` with respect to the leaves of their graph and adds them to the leaves' `grad`.
 ///
-/// `grads` are the gradients of the tensors themselves, `None` (or an empty slice) for scalars, where it is 1.
-/// `retain_graph`, by default as `create_graph`, keeps what the graph saved for another pass. `create_graph` records the
-/// pass, so that it can be differentiated. With `inputs`, only gradients of those are accumulated.
+/// `grads` are the gradients of the tensors themselves; `None` (or an empty slice) stands for 1, and is valid for scalars only.
+/// `retain_graph`, by default the same as `create_graph`, keeps what the graph saved for another pass. `create_graph` records the
+/// pass, so that it can be differentiated. With `inputs`, only the gradients of these tensors are accumulated.
 ///
 /// # Errors
-/// `Autograd` where a rule is broken, and what operators and hooks return.
+/// `Autograd` where a tensor requires no gradient, a gradient has the wrong sizes, or saved values were freed or modified; and
+/// those of operators and hooks.
 ///
 /// ```
 /// use flambeau_autograd::{Autograd, backward};
@@ -69,9 +70,9 @@ pub fn backward(
         InvalidArgument,
         "'inputs' argument to 'backward' cannot be empty."
     );
-    let wanted = inputs.map(edges_of_inputs).transpose()?;
+    let inputs = inputs.map(edges_of_inputs).transpose()?;
     let (roots, seeds) = roots(tensors, grads, create_graph)?;
-    run(&roots, seeds, mode, wanted.as_deref().map(|wanted| (wanted, false)))?;
+    run(&roots, seeds, mode, inputs.as_deref().map(|inputs| (inputs, false)))?;
     Ok(())
 }
 
@@ -92,9 +93,9 @@ pub fn grad(
 ) -> Result<Vec<Option<Tensor>>> {
     let mode = Mode::new(retain_graph, create_graph);
     ensure!(!inputs.is_empty(), InvalidArgument, "grad requires non-empty inputs.");
-    let wanted = edges_of_inputs(inputs)?;
+    let inputs = edges_of_inputs(inputs)?;
     let (roots, seeds) = roots(outputs, grad_outputs, create_graph)?;
-    let grads = run(&roots, seeds, mode, Some((&wanted, true)))?;
+    let grads = run(&roots, seeds, mode, Some((&inputs, true)))?;
     let unused = grads.iter().position(Option::is_none);
     if let (Some(index), false) = (unused, allow_unused) {
         bail!(
@@ -114,7 +115,7 @@ fn edges_of_inputs(inputs: &[Tensor]) -> Result<Vec<Option<Edge>>> {
     inputs.iter().map(edge).collect()
 }
 
-/// The edges a pass begins with, and the gradients that go along them.
+/// The edges from which a pass starts, and the gradients that it sends along them.
 type Roots = (SmallVec<[Edge; 1]>, SmallVec<[Tensor; 1]>);
 
 fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Result<Roots> {
@@ -137,11 +138,11 @@ fn roots(tensors: &[Tensor], grads: &[Option<Tensor>], create_graph: bool) -> Re
     Ok(roots)
 }
 
-/// The gradient that a root begins with.
+/// The gradient of a root.
 fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
     let Some(grad) = grad else {
         ensure!(tensor.numel() == 1, Autograd, "grad can be implicitly created only for scalar outputs");
-        return handle::ones_like(tensor);
+        return factory::ones_like(tensor);
     };
     ensure!(
         grad.sizes() == tensor.sizes(),
@@ -151,23 +152,23 @@ fn seed(i: usize, tensor: &Tensor, grad: Option<&Tensor>) -> Result<Tensor> {
         grad.sizes(),
         tensor.sizes()
     );
-    bring(grad.clone(), &OutputInfo::of(tensor), "the caller", i)
+    validate_grad(grad.clone(), &OutputInfo::of(tensor), "the caller", i)
 }
 
-/// One pass. With `wanted` only what leads there runs, and if the flag beside it is set the gradients arriving there are
-/// the result.
+/// One backward pass. With `inputs` only nodes that lead to these edges run; if the flag beside them is set, the gradients that
+/// arrive there are captured and returned, and not accumulated.
 fn run(
     roots: &[Edge],
     seeds: SmallVec<[Tensor; 1]>,
     mode: Mode,
-    wanted: Option<(&[Option<Edge>], bool)>,
+    inputs: Option<(&[Option<Edge>], bool)>,
 ) -> Result<Vec<Option<Tensor>>> {
     let _grad_mode = set_grad_enabled(mode.create_graph);
     let mut task = GraphTask::new(roots);
     let mut results = Vec::new();
-    if let Some((wanted, capture)) = wanted {
-        task.restrict(wanted, capture);
-        results.resize(if capture { wanted.len() } else { 0 }, None);
+    if let Some((inputs, capture)) = inputs {
+        task.restrict(inputs, capture);
+        results.resize(if capture { inputs.len() } else { 0 }, None);
     }
     for (root, grad) in roots.iter().zip(seeds) {
         task.seed(root, grad, mode.create_graph)?;
@@ -186,7 +187,7 @@ fn run(
     Err(anomaly::explain(error, &**node))
 }
 
-/// Runs nodes until none is ready, and tells which one it is at; and a profiler, if there is one.
+/// Runs nodes until none is ready. Stores the node that runs in `running`, for error messages, and reports it to the profiler.
 fn run_ready<'a>(
     task: &mut GraphTask<'a>,
     mode: Mode,
@@ -205,7 +206,8 @@ fn run_ready<'a>(
     Ok(())
 }
 
-/// The event of a node ends where that of the next begins, or with the pass: one look for each node, and nothing to drop.
+/// Begins the profiler's event of a node, which ends that of the node before. The last one ends with the pass. So each node costs
+/// one call of the profiler and needs no guard.
 #[cold]
 fn record(pass: &profiler::Open, node: &NodePtr) {
     pass.next_inside(profiler::Kind::Backward, node.name().to_owned(), node.header().sequence_nr());
@@ -218,7 +220,7 @@ fn panicked(name: &str, panic: &(dyn Any + Send)) -> Error {
     Error::new(ErrorKind::Autograd, format!("{name}: a panic in its backward or a hook: {text}"))
 }
 
-/// Runs a node whose gradients have all arrived, with the hooks around it, and sends on what it makes.
+/// Runs a node whose gradients have all arrived, with its hooks, and sends the gradients that it returns to the next nodes.
 fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Option<Tensor>]) -> Result<()> {
     let entry = &mut task.entries[at as usize];
     let (node, needed) = (entry.node, entry.needed);
@@ -254,7 +256,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     let made = made.as_mut_slice();
     for (i, edge) in edges.iter().enumerate() {
         let grad = match (made.get_mut(i).and_then(Option::take), edge) {
-            (Some(grad), Some(edge)) => Some(bring_along(grad, edge, &cx, i)?),
+            (Some(grad), Some(edge)) => Some(validate_along_edge(grad, edge, &cx, i)?),
             _ => None,
         };
         task.send(at, i, edge.as_ref(), grad, mode.create_graph)?;
@@ -262,7 +264,7 @@ fn run_entry(task: &mut GraphTask<'_>, at: u32, mode: Mode, results: &mut [Optio
     Ok(())
 }
 
-/// The node itself, between its hooks.
+/// Runs the pre hooks, the node itself and the post hooks.
 #[inline]
 fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<Gradients> {
     let Some(hooks) = header.hooks() else { return cx.node().apply(cx, grads) };
@@ -273,17 +275,17 @@ fn apply(cx: &Context<'_>, header: &NodeHeader, mut grads: Gradients) -> Result<
     Ok(made)
 }
 
-/// Which of the first 64 edges lead somewhere, one bit each.
+/// Which of the first 64 inputs have an edge, one bit each.
 #[inline]
 fn present(edges: &[Option<Edge>]) -> u64 {
     (0..edges.len().min(64)).fold(0, |bits, i| bits | u64::from(is_edge(edges, i)) << i)
 }
 
 #[inline]
-fn bring_along(grad: Tensor, edge: &Edge, cx: &Context<'_>, i: usize) -> Result<Tensor> {
+fn validate_along_edge(grad: Tensor, edge: &Edge, cx: &Context<'_>, i: usize) -> Result<Tensor> {
     match edge.node.header().outputs().get(edge.input_nr as usize) {
         Some(info) if info.fits(&grad) => Ok(grad),
-        Some(info) => bring_slowly(grad, info, cx.name(), i),
+        Some(info) => reduce_to_shape(grad, info, cx.name(), i),
         None => bail!(
             Internal,
             "{}: edge {i} leads to output {} of {}, which has fewer",
@@ -294,14 +296,15 @@ fn bring_along(grad: Tensor, edge: &Edge, cx: &Context<'_>, i: usize) -> Result<
     }
 }
 
-/// A gradient as its target wants it: broadcasting undone, in the target's type. The only place where that happens.
+/// A gradient with the sizes, dtype and device of the output that it is the gradient of. Formulas neither undo broadcasting nor
+/// convert dtypes: only the engine does. PyTorch's `validate_outputs`.
 #[inline]
-fn bring(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
-    if info.fits(&grad) { Ok(grad) } else { bring_slowly(grad, info, who, i) }
+fn validate_grad(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
+    if info.fits(&grad) { Ok(grad) } else { reduce_to_shape(grad, info, who, i) }
 }
 
 #[cold]
-fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
+fn reduce_to_shape(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<Tensor> {
     let summed = sum_to_size(&grad, &info.sizes).map_err(|error| match error.kind() {
         ErrorKind::Shape => Error::new(
             ErrorKind::Autograd,
@@ -314,8 +317,8 @@ fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<
         ),
         _ => error,
     })?;
-    // A number of the host may have met tensors elsewhere.
-    let summed = if summed.dim() == 0 { handle::on_device(&summed, info.device)? } else { summed };
+    // An operator may have combined a CPU tensor of one element with tensors of another device.
+    let summed = if summed.dim() == 0 { factory::on_device(&summed, info.device)? } else { summed };
     ensure!(
         summed.device() == info.device,
         Device,
@@ -323,5 +326,5 @@ fn bring_slowly(grad: Tensor, info: &OutputInfo, who: &str, i: usize) -> Result<
         info.device,
         summed.device()
     );
-    if summed.dtype() == info.dtype { Ok(summed) } else { handle::to_dtype(&summed, info.dtype) }
+    if summed.dtype() == info.dtype { Ok(summed) } else { factory::to_dtype(&summed, info.dtype) }
 }

@@ -1,18 +1,18 @@
-//! Derivatives that are more than a line; formulas in `derivatives.yaml` may call them.
+//! Derivative formulas that are too long for a line of `derivatives.yaml`, whose formulas may call them.
 
 mod attention;
-mod lists;
+mod join_and_index;
 mod losses;
-mod normalizations;
+mod norm_backward;
+mod norm_double_backward;
 mod pointwise;
 mod products;
 mod reductions;
-mod scatters;
-mod statistics;
+mod scatter_reduce;
 mod tangents;
 
 pub use attention::{tiled_attention_bias_backward, tiled_attention_double_backward};
-pub use lists::{
+pub use join_and_index::{
     cat_backward, constant_pad_backward, embedding_double_backward, index_backward, masked_select_backward,
     repeat_backward, roll_backward, split_backward, split_with_sizes_backward, take_backward,
     unbind_backward,
@@ -22,7 +22,12 @@ pub use losses::{
     binary_cross_entropy_target_backward, binary_cross_entropy_with_logits_backward,
     binary_cross_entropy_with_logits_target_backward, reduced_grad,
 };
-pub use normalizations::{
+pub use norm_backward::{
+    batch_norm_backward, batch_norm_mean_tangent, batch_norm_rstd_tangent, group_norm_backward,
+    group_norm_mean_tangent, group_norm_rstd_tangent, layer_norm_backward, layer_norm_mean_tangent,
+    layer_norm_rstd_tangent, rms_norm_backward,
+};
+pub use norm_double_backward::{
     batch_norm_double_backward, group_norm_double_backward, layer_norm_double_backward,
     rms_norm_double_backward,
 };
@@ -34,24 +39,19 @@ pub use reductions::{
     norm_backward, prod_backward, restored_dims, std_backward, std_mean_backward, sum_backward, var_backward,
     var_mean_backward,
 };
-pub use scatters::{scatter_reduce_backward, scatter_source_backward};
-pub use statistics::{
-    batch_norm_backward, batch_norm_mean_tangent, batch_norm_rstd_tangent, group_norm_backward,
-    group_norm_mean_tangent, group_norm_rstd_tangent, layer_norm_backward, layer_norm_mean_tangent,
-    layer_norm_rstd_tangent, rms_norm_backward,
-};
+pub use scatter_reduce::{scatter_reduce_backward, scatter_source_backward};
 pub use tangents::{along_channels, as_strided_tangent, scaled, scaled_along_channels, selected_tangent};
 
 pub use crate::graph::gradients::sum_to_size;
 
-use crate::handle::{self, zeros};
+use crate::factory::{self, zeros};
 use crate::variable::as_strided::scatter_strided;
 use flambeau_core::{Device, DimVec, Geometry, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
 
-/// The gradient of a copy: where what was copied is.
+/// The gradient of a copy to another device: a copy back to the device of the source.
 pub fn on_device(grad: &Tensor, device: Device) -> Result<Tensor> {
-    handle::on_device(grad, device)
+    factory::on_device(grad, device)
 }
 
 /// `tensor * factor`, or the tensor itself for 1.
@@ -62,10 +62,10 @@ pub fn maybe_multiply(tensor: &Tensor, factor: Scalar) -> Result<Tensor> {
     ops::mul_tensor(tensor, &Tensor::wrapped_number(factor)?)
 }
 
-/// What `native_dropout` multiplies the elements that stay with.
+/// The factor by which `native_dropout` multiplies the elements that it retains.
 ///
 /// # Errors
-/// None; formulas are all of one form.
+/// None. All formulas return a `Result`.
 pub fn dropout_scale(p: f64, train: Option<bool>) -> Result<f64> {
     Ok(match train {
         Some(false) => 1.0,
@@ -74,16 +74,16 @@ pub fn dropout_scale(p: f64, train: Option<bool>) -> Result<f64> {
     })
 }
 
-/// The gradient of `permute`: the dimensions back in their places.
+/// The gradient of `permute`: the inverse permutation.
 pub fn permute_backward(grad: &Tensor, dims: &[i64]) -> Result<Tensor> {
-    let mut back = DimVec::from_elem(0, dims.len());
-    for (place, dim) in dims.iter().enumerate() {
-        back[shape::wrap_dim(*dim, dims.len())?] = place as i64;
+    let mut inverse = DimVec::from_elem(0, dims.len());
+    for (index, dim) in dims.iter().enumerate() {
+        inverse[shape::wrap_dim(*dim, dims.len())?] = index as i64;
     }
-    ops::permute(grad, &back)
+    ops::permute(grad, &inverse)
 }
 
-/// The gradient of one index of a tensor of `sizes`: zeros elsewhere.
+/// The gradient of `select` of a tensor of `sizes`: zeros except at the index.
 pub fn select_backward(grad: &Tensor, sizes: &[i64], dim: i64, index: i64) -> Result<Tensor> {
     let made = zeros(sizes, grad)?;
     ops::copy_(&ops::select_int(&made, dim, index)?, grad, false)?;
@@ -104,7 +104,7 @@ pub fn slice_backward(
     Ok(made)
 }
 
-/// The gradient of `as_strided`, from the geometries of the tensor it looked at and of what it saw.
+/// The gradient of `as_strided`, from the geometries of its argument and of its result.
 pub fn as_strided_backward(
     grad: &Tensor,
     base_sizes: &[i64],

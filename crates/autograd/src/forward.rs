@@ -1,40 +1,41 @@
-//! Forward mode: tensors that carry a tangent, the derivative along one direction, through every operator.
+//! Forward mode: every operator propagates the tangents of its arguments, derivatives along one direction, to its results.
 //!
-//! An open [`dual_level`] puts the key `ForwardGrad` in force for its thread, so that outside one nothing is paid. Its kernels take
-//! their arguments in a list: one rule for each operator with a derivative, generated from `derivatives.yaml`, which goes
-//! through `out_of_place` or `in_place`; these run the operator below and then find the tangents of its results in one of four ways.
-//! Operators without a rule are made of others, or have no derivative.
+//! An open [`dual_level`] includes the dispatch key `ForwardGrad` on its thread, so that forward mode costs nothing outside a level.
+//! The kernels for this key are boxed. There is one for each operator with a derivative, generated from `derivatives.yaml`. It calls
+//! `out_of_place` or `in_place`, which run the operator without the key and then compute the tangents of its results by one of four
+//! JVP rules. Operators without such a kernel are composite, or have no derivative.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `call` | a call under way, with the tangents among its arguments |
-//! | `ways` | from tangents of arguments to tangents of results |
-//! | `out_of_place`, `in_place` | kernels of operators that make their results, and of those that write |
-//! | `rule`, `generated` | the rules |
+//! | `call` | the arguments, tangents and results of a call |
+//! | `jvp_rules` | from tangents of arguments to tangents of results |
+//! | `out_of_place`, `in_place` | kernels of operators that return new tensors, and of those that write their first argument |
+//! | `forward_kernel`, `generated` | the kernels for `ForwardGrad` |
 //!
-//! Tangents are computed by ordinary recorded calls with `ForwardGrad` left out, so backward passes go through them; and what
-//! nodes save carries its tangent, so a backward pass inside a level gives gradients with tangents.
+//! Tangents are computed by ordinary recorded calls without the key `ForwardGrad`, so backward passes go through them. Saved
+//! variables keep their tangents, so a backward pass inside a level gives gradients with tangents.
 
 mod call;
+mod forward_kernel;
 mod generated;
 mod in_place;
+mod jvp_rules;
 mod out_of_place;
-mod rule;
-mod ways;
 
 pub use crate::graph::dual_level::{DualLevel, dual_level, is_dual_level_open};
 
-pub(crate) use call::{Call, Sum, Way};
+pub(crate) use call::{Call, JvpRule, Sum};
+pub(crate) use forward_kernel::{ForwardKernel, forward_kernel};
 pub(crate) use in_place::set;
-pub(crate) use rule::{Rule, rule};
 
-use crate::variable::tangents::{below, is_dual, put, tangent};
+use crate::variable::tangents::{below, is_dual, set_tangent, tangent};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, ensure};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
-/// The results of `operator` with their tangents, found by differentiating its derivative: what the kernel for `ForwardGrad` of an
-/// operator of another crate may be, given its arguments and the places of those that are differentiable.
+/// The results of `operator` for the arguments `given`, with tangents. The tangents are computed by differentiating the backward
+/// pass, so the kernel for `ForwardGrad` of an operator of another crate can call this function instead of having a formula.
+/// `inputs` are the indices of the differentiable arguments.
 ///
 /// # Errors
 /// Those of the operator and of its derivative, which must be differentiable itself.
@@ -55,10 +56,10 @@ pub fn transposed(
     inputs: &[usize],
     given: &[Value],
 ) -> Result<Vec<Value>> {
-    out_of_place::call(operator, Way::Transposed, inputs, given)
+    out_of_place::call(operator, JvpRule::Transposed, inputs, given)
 }
 
-/// Another handle on `primal` that carries `tangent` until the level is closed. It shares the elements of both.
+/// An alias of `primal` with the tangent `tangent` until the level is closed. It shares the elements of both.
 ///
 /// # Errors
 /// `Autograd` where no level is open, `primal` has a tangent already, or the two differ in sizes, type or device.
@@ -117,14 +118,14 @@ pub fn make_dual(primal: &Tensor, tangent: &Tensor) -> Result<Tensor> {
         let _below = below();
         ops::alias(primal)?
     };
-    put(&dual, tangent.clone())?;
+    set_tangent(&dual, tangent.clone())?;
     Ok(dual)
 }
 
 /// The tensor without its tangent, and the tangent, if it has one in the level that is open.
 ///
 /// # Errors
-/// Those of making handles.
+/// Those of creating an alias.
 pub fn unpack_dual(tensor: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     if !is_dual_level_open() {
         return Ok((tensor.clone(), None));
@@ -133,7 +134,7 @@ pub fn unpack_dual(tensor: &Tensor) -> Result<(Tensor, Option<Tensor>)> {
     if found.is_none() {
         return Ok((tensor.clone(), None));
     }
-    // No view in the sense of autograd: that would see the tangent.
+    // Not tracked as a view: a view has the tangent of its base.
     let _below = below();
     let _untracked = ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
     Ok((ops::alias(tensor)?, found))

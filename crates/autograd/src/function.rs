@@ -1,5 +1,5 @@
 //! Functions whose derivative the user writes.
-#![expect(unsafe_code, reason = "says that its node begins with the header")]
+#![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
 use crate::grad_mode::no_grad;
 use crate::graph::dual_level::is_dual_level_open;
@@ -11,7 +11,7 @@ use crate::variable::meta::{CreationMeta, variable};
 use crate::variable::saved_variable::{SavedVariable, Unpacked};
 use crate::variable::tangents::{self, is_dual};
 use crate::variable::view;
-use crate::{forward, handle, record};
+use crate::{alias, factory, forward, record};
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::Tensor;
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A function with a derivative of its own. The value holds what is no tensor: sizes, flags, constants.
+/// A function with a derivative written by the user. The value holds the arguments that are not tensors: sizes, flags, constants.
 ///
 /// ```
 /// use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, apply};
@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub trait Function: Send + Sync + 'static {
-    /// What errors call it.
+    /// Its name in error messages.
     const NAME: &'static str;
 
     /// Whether [`backward`](Self::backward) is itself not differentiable: differentiating twice is then an error.
@@ -64,7 +64,7 @@ pub trait Function: Send + Sync + 'static {
         Self::ONCE_DIFFERENTIABLE
     }
 
-    /// Shows the objects of a front end's that it holds to their collector of cycles.
+    /// Visits the objects of a front end that it owns, for the front end's garbage collector.
     fn held(&self, _visit: &mut dyn FnMut(&dyn Any)) {}
 
     /// The outputs; runs unrecorded.
@@ -92,7 +92,7 @@ pub trait Function: Send + Sync + 'static {
     }
 }
 
-/// What a forward tells about itself.
+/// What a forward declares about its inputs and outputs, and what it saves.
 pub struct ForwardContext<'a> {
     needs: &'a Edges,
     saved: Vec<Tensor>,
@@ -128,7 +128,7 @@ impl ForwardContext<'_> {
     }
 }
 
-/// What a backward can ask for.
+/// What a backward can use.
 pub struct BackwardContext<'a> {
     cx: &'a Context<'a>,
     saved: &'a [SavedVariable],
@@ -143,7 +143,7 @@ impl BackwardContext<'_> {
         self.saved.iter().map(|saved| saved.unpack(self.cx).map(Unpacked::into_tensor)).collect()
     }
 
-    /// Whether the gradient of input `i` is wanted.
+    /// Whether the gradient of input `i` is needed.
     pub fn needs_input_grad(&self, i: usize) -> bool {
         self.cx.needs(i)
     }
@@ -154,7 +154,7 @@ impl BackwardContext<'_> {
     }
 }
 
-/// What a jvp can ask for.
+/// What a jvp can use.
 pub struct JvpContext<'a> {
     /// The inputs of the forward.
     pub inputs: &'a [Tensor],
@@ -212,7 +212,7 @@ pub fn apply<F: Function>(function: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>
     Ok(outputs)
 }
 
-/// The tangents of the outputs; those of inputs that have none are zeros, or `None` if so asked for.
+/// The tangents of the outputs. Inputs without tangent are passed to the jvp as zeros, or, without `materialize`, as `None`.
 fn tangents<F: Function>(
     function: &F,
     inputs: &[Tensor],
@@ -221,7 +221,7 @@ fn tangents<F: Function>(
 ) -> Result<Vec<Option<Tensor>>> {
     let given = |input: &Tensor| match tangents::tangent(input)? {
         None if materialize && input.dtype().is_differentiable() => {
-            handle::zeros(input.sizes(), input).map(Some)
+            factory::zeros(input.sizes(), input).map(Some)
         }
         tangent => Ok(tangent),
     };
@@ -269,9 +269,9 @@ fn check_dirty(name: &str, dirty: &[Tensor], outputs: &[Tensor], recording: bool
     Ok(())
 }
 
-/// An input that is returned as it came: another handle on it, so that the input keeps its own history.
+/// An alias for an input that is returned as it is, so that the input keeps its own history.
 fn view_as_is(input: &Tensor) -> Result<Tensor> {
-    let mut output = handle::alias(input)?;
+    let mut output = alias::alias(input)?;
     view::track(input, &mut output, false);
     Ok(output)
 }
@@ -284,7 +284,7 @@ fn save(saved: &[Tensor], outputs: &[Tensor]) -> Result<Vec<SavedVariable>> {
     saved.iter().map(save).collect()
 }
 
-/// Gives the outputs their history.
+/// Sets the history of the outputs.
 fn attach(node: &NodePtr, outputs: &[Tensor], dirty: &[Tensor], non_differentiable: &[Tensor]) -> Result<()> {
     for (output_nr, output) in outputs.iter().enumerate() {
         if !output.dtype().is_differentiable() || is_among(output, non_differentiable) {
@@ -376,11 +376,11 @@ unsafe impl<F: Function> Node for FunctionNode<F> {
     }
 }
 
-/// Gradients of which the derivative is an error.
+/// Makes differentiating the gradients an error.
 fn once_only(made: Gradients, grads: &Gradients) -> Result<Gradients> {
     let given: SmallVec<[&Tensor; 2]> = grads.iter().flatten().collect();
     let refuse = |grad: Tensor| {
-        let mut grad = handle::alias(&grad)?;
+        let mut grad = alias::alias(&grad)?;
         record::set_history(&mut grad, record::edges_of_all(&given)?, OnceDifferentiable);
         Ok(grad)
     };

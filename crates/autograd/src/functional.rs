@@ -1,12 +1,12 @@
-//! Derivatives of functions: products with a vector, whole Jacobians and Hessians, by both modes.
+//! Derivatives of functions: products with vectors, whole Jacobians and Hessians, in reverse and in forward mode.
 //!
-//! A function takes a list of tensors and gives one. Nothing is vectorised over the rows of a Jacobian: they are computed one by
-//! one, rows by backward passes and columns by forward mode.
+//! A function takes a list of tensors and returns one. Jacobians are not vectorised: their rows are computed one by one by backward
+//! passes, or their columns one by one by forward mode.
 
 use crate::forward::{dual_level, make_dual, unpack_dual};
 use crate::tensor::Autograd;
-use crate::variable::tangents::put;
-use crate::{engine, handle};
+use crate::variable::tangents::set_tangent;
+use crate::{alias, engine, factory};
 use flambeau_core::{Result, ensure};
 use flambeau_ops::{Tensor, ops};
 
@@ -35,7 +35,7 @@ pub fn jvp(f: Function<'_>, inputs: &[Tensor], tangents: &[Tensor]) -> Result<(V
     let (mut results, mut along) = (Vec::new(), Vec::new());
     for result in f(&duals)? {
         let (result, tangent) = unpack_dual(&result)?;
-        along.push(tangent.map_or_else(|| handle::zeros(result.sizes(), &result), Ok)?);
+        along.push(tangent.map_or_else(|| factory::zeros(result.sizes(), &result), Ok)?);
         results.push(result);
     }
     Ok((results, along))
@@ -94,8 +94,8 @@ pub fn jacfwd(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Vec<Tensor>>> {
             let sizes = [input.sizes(), result.sizes()].concat();
             let columns = stacked(&columns, result, &sizes)?;
             let (rank, own) = (sizes.len() as i64, input.sizes().len() as i64);
-            let turned: Vec<i64> = (own..rank).chain(0..own).collect();
-            of_result.push(ops::permute(&columns, &turned)?);
+            let results_first: Vec<i64> = (own..rank).chain(0..own).collect();
+            of_result.push(ops::permute(&columns, &results_first)?);
         }
     }
     Ok(jacobians)
@@ -129,7 +129,7 @@ pub fn gradient(f: Function<'_>, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         Autograd,
         "expected a function that gives one number"
     );
-    gradients(&results, &variables, &[handle::ones_like(&results[0])?])
+    gradients(&results, &variables, &[factory::ones_like(&results[0])?])
 }
 
 fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
@@ -140,7 +140,7 @@ fn check_count(what: &str, expected: usize, got: usize) -> Result<()> {
 /// New leaves with the values of the inputs.
 fn leaves(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let leaf = |input: &Tensor| {
-        let leaf = handle::alias(input)?;
+        let leaf = alias::alias(input)?;
         leaf.requires_grad_(true)?;
         Ok(leaf)
     };
@@ -152,7 +152,7 @@ fn variables(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let variables = leaves(inputs)?;
     for (variable, input) in variables.iter().zip(inputs) {
         if let Some(tangent) = unpack_dual(input)?.1 {
-            put(variable, tangent)?;
+            set_tangent(variable, tangent)?;
         }
     }
     Ok(variables)
@@ -161,7 +161,7 @@ fn variables(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
 /// The gradients, zeros where there are none.
 fn gradients(results: &[Tensor], leaves: &[Tensor], cotangents: &[Tensor]) -> Result<Vec<Tensor>> {
     let used: Vec<usize> = (0..results.len()).filter(|i| results[*i].requires_grad()).collect();
-    let zeros = |leaf: &Tensor| handle::zeros(leaf.sizes(), leaf);
+    let zeros = |leaf: &Tensor| factory::zeros(leaf.sizes(), leaf);
     if used.is_empty() {
         return leaves.iter().map(zeros).collect();
     }
@@ -173,14 +173,14 @@ fn gradients(results: &[Tensor], leaves: &[Tensor], cotangents: &[Tensor]) -> Re
 
 /// Zeros with a one at element `at`, in row-major order.
 fn unit(like: &Tensor, at: i64) -> Result<Tensor> {
-    let flat = handle::zeros(&[like.numel()], like)?;
+    let flat = factory::zeros(&[like.numel()], like)?;
     ops::fill__scalar(&ops::select_int(&flat, 0, at)?, 1.into())?;
     ops::reshape(&flat, like.sizes())
 }
 
 fn stacked(rows: &[Tensor], like: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if rows.is_empty() {
-        return handle::zeros(sizes, like);
+        return factory::zeros(sizes, like);
     }
     ops::reshape(&ops::stack(rows, 0)?, sizes)
 }

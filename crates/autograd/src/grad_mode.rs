@@ -1,4 +1,4 @@
-//! Whether this thread records: `no_grad`, `enable_grad` and inference mode, each for as long as a guard lives.
+//! Whether this thread records operators: `no_grad`, `enable_grad` and inference mode, each until its guard is dropped.
 
 use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard, creation_keys};
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub fn is_inference_mode_enabled() -> bool {
     !creation_keys().has(DispatchKey::ADInplaceOrView)
 }
 
-/// What was before holds again when it is dropped. Drop guards in the reverse order of making them.
+/// Restores the former mode when it is dropped. Guards must be dropped in the reverse order of their creation.
 #[must_use = "the mode lasts as long as the guard"]
 pub struct GradModeGuard {
     before: bool,
@@ -53,7 +53,7 @@ impl Drop for GradModeGuard {
     }
 }
 
-/// Operators record nothing: results need no gradient, whatever their inputs.
+/// Operators record nothing: results require no gradient, even if their inputs do.
 pub fn no_grad() -> GradModeGuard {
     GradModeGuard::new(false, ThreadKeysGuard::exclude(AUTOGRAD), None)
 }
@@ -73,8 +73,8 @@ pub fn set_grad_enabled(enabled: bool) -> GradModeGuard {
     if enabled { enable_grad() } else { no_grad() }
 }
 
-/// Nothing is recorded, now or later: tensors made here are inference tensors, which carry no key above their backend, so
-/// that calls on them cost nothing extra. They cannot be saved for a backward pass.
+/// Nothing is recorded, now or later: tensors created in this mode are inference tensors, which have no dispatch key above that of
+/// their backend, so that calls on them skip the autograd kernels. They cannot be saved for a backward pass.
 ///
 /// ```
 /// use flambeau_autograd::{Autograd, inference_mode};
@@ -87,7 +87,7 @@ pub fn set_grad_enabled(enabled: bool) -> GradModeGuard {
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 pub fn inference_mode() -> GradModeGuard {
-    // The guard made first is dropped last.
+    // The guard that was created first is dropped last.
     let creation = ThreadKeysGuard::create_with(DispatchKeySet::EMPTY);
     GradModeGuard::new(false, ThreadKeysGuard::exclude(AUTOGRAD), Some(creation))
 }

@@ -1,17 +1,17 @@
-//! Analytic gradients against central differences in f64, for first and second derivatives.
+//! Compares analytic gradients with central differences in f64, for first and second derivatives.
 
 use crate::engine::grad;
+use crate::factory::to_dtype;
 use crate::forward::{dual_level, make_dual, unpack_dual};
 use crate::grad_mode::no_grad;
-use crate::handle::to_dtype;
 use crate::tensor::Autograd;
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 
-/// How close is close. The defaults are PyTorch's.
+/// Tolerances of a check, and what it includes. The defaults are PyTorch's.
 #[derive(Debug, Clone, Copy)]
 pub struct GradCheck {
-    /// Half the distance of the two points of a difference.
+    /// Half the distance between the two points of a central difference.
     pub eps: f64,
     /// Absolute tolerance.
     pub atol: f64,
@@ -19,11 +19,11 @@ pub struct GradCheck {
     pub rtol: f64,
     /// How much two backward passes may differ.
     pub nondet_tol: f64,
-    /// Whether missing gradients of outputs are tried too.
+    /// Whether backward passes with undefined gradients of outputs are checked too.
     pub check_undefined_grad: bool,
     /// Whether tangents are compared with the differences.
     pub check_forward_ad: bool,
-    /// Whether gradients are.
+    /// Whether gradients are compared with the differences.
     pub check_backward_ad: bool,
 }
 
@@ -70,11 +70,11 @@ pub fn gradgradcheck(f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Ten
 type Jacobian = Vec<Vec<f64>>;
 
 impl GradCheck {
-    /// Compares the gradients of `f` at `inputs`, of whatever strides, with central differences. Inputs that require a
+    /// Compares the gradients of `f` at `inputs`, which may have any strides, with central differences. Inputs that require a
     /// gradient must be f64 leaves whose elements do not overlap.
     ///
     /// # Errors
-    /// `Autograd` that shows what differs, and what `f` returns.
+    /// `Autograd` where they differ, and those of `f`.
     pub fn check(&self, f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
         check_inputs(inputs)?;
         for o in 0..f(inputs)?.len() {
@@ -103,9 +103,10 @@ impl GradCheck {
             let (inputs, weights) = all.split_at(inputs.len());
             let outputs: Vec<Tensor> =
                 f(inputs)?.into_iter().filter(|output| output.requires_grad()).collect();
-            let wanted: Vec<Tensor> = inputs.iter().filter(|input| input.requires_grad()).cloned().collect();
+            let variables: Vec<Tensor> =
+                inputs.iter().filter(|input| input.requires_grad()).cloned().collect();
             let weights: Vec<Option<Tensor>> = weights.iter().cloned().map(Some).collect();
-            Ok(grad(&outputs, &wanted, &weights, Some(true), true, true)?.into_iter().flatten().collect())
+            Ok(grad(&outputs, &variables, &weights, Some(true), true, true)?.into_iter().flatten().collect())
         };
         self.check(first, &all)
     }
@@ -116,11 +117,11 @@ impl GradCheck {
         f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
         inputs: &[Tensor],
     ) -> Result<()> {
-        let wanted: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
+        let variables: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
         let numeric =
-            wanted.iter().map(|i| self.numeric(f, inputs, *i)).collect::<Result<Vec<Jacobian>>>()?;
+            variables.iter().map(|i| self.numeric(f, inputs, *i)).collect::<Result<Vec<Jacobian>>>()?;
         if self.check_forward_ad {
-            for (numeric, i) in numeric.iter().zip(&wanted) {
+            for (numeric, i) in numeric.iter().zip(&variables) {
                 let columns = forward_jacobian(f, inputs, *i)?;
                 self.compare(&columns, numeric, o, *i, " computed with forward mode")?;
             }
@@ -128,17 +129,17 @@ impl GradCheck {
         if !self.check_backward_ad {
             return Ok(());
         }
-        // Made after the differences were, since those write to the inputs.
+        // Computed after the differences, which write to the inputs.
         let output = &f(inputs)?;
         if !output.requires_grad() {
             let zero = numeric.iter().flatten().flatten().all(|d| d.abs() <= self.atol);
             ensure!(zero, Autograd, "Numerical gradient for function expected to be zero (output {o})");
             return Ok(());
         }
-        let leaves: Vec<Tensor> = wanted.iter().map(|i| inputs[*i].clone()).collect();
+        let leaves: Vec<Tensor> = variables.iter().map(|i| inputs[*i].clone()).collect();
         let analytic = jacobians(output, &leaves)?;
         let again = jacobians(output, &leaves)?;
-        for (n, i) in wanted.iter().enumerate() {
+        for (n, i) in variables.iter().enumerate() {
             self.compare(&analytic[n], &numeric[n], o, *i, "")?;
             ensure!(
                 difference(&analytic[n], &again[n]) <= self.nondet_tol,
@@ -217,7 +218,7 @@ fn check_inputs(inputs: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Column by column: the tangents of the output for each unit vector as the tangent of input `i`.
+/// The Jacobian by columns: the tangents of the output for each unit vector as the tangent of input `i`.
 fn forward_jacobian(
     f: &dyn Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],
@@ -239,7 +240,7 @@ fn forward_jacobian(
     (0..numel).map(column).collect()
 }
 
-/// Row by row: the gradients for each unit vector as the gradient of the output.
+/// The Jacobians by rows: the gradients for each unit vector as the gradient of the output.
 fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
     let numel = output.numel() as usize;
     let mut made: Vec<Jacobian> =
@@ -256,7 +257,7 @@ fn jacobians(output: &Tensor, leaves: &[Tensor]) -> Result<Vec<Jacobian>> {
     Ok(made)
 }
 
-/// The gradients of the leaves, zeros where there are none, for this gradient of the output.
+/// The gradients of the leaves for the gradient `seed` of the output; zeros where there are none.
 fn pull_back(output: &Tensor, leaves: &[Tensor], seed: Vec<f64>) -> Result<Vec<Vec<f64>>> {
     let seed = to_dtype(&Tensor::from_vec(seed, output.sizes())?, output.dtype())?;
     let grads = grad(std::slice::from_ref(output), leaves, &[Some(seed)], Some(true), false, true)?;
@@ -271,14 +272,14 @@ fn pull_back(output: &Tensor, leaves: &[Tensor], seed: Vec<f64>) -> Result<Vec<V
     grads.into_iter().zip(leaves).map(read).collect()
 }
 
-/// Largest absolute difference; NaN counts as a difference unless in both.
+/// The largest absolute difference, which is NaN if one of the values is NaN and the other is not the same NaN.
 fn difference(a: &Jacobian, b: &Jacobian) -> f64 {
     let both = a.iter().flatten().zip(b.iter().flatten());
     both.map(|(a, b)| if a.to_bits() == b.to_bits() { 0.0 } else { (a - b).abs() })
-        .fold(0.0, |most, d| if d.is_nan() || d > most { d } else { most })
+        .fold(0.0, |max, d| if d.is_nan() || d > max { d } else { max })
 }
 
-/// A gradient of zeros must come back as zeros.
+/// Checks that for a gradient of zeros all gradients are zeros.
 fn check_zero(output: &Tensor, leaves: &[Tensor]) -> Result<()> {
     let zeros = pull_back(output, leaves, vec![0.0; output.numel() as usize])?;
     ensure!(
@@ -289,7 +290,7 @@ fn check_zero(output: &Tensor, leaves: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Every output's gradient left out in turn: the pass must work, as if it were zero.
+/// Checks that backward passes work in which the gradient of one output is undefined, for each output.
 fn check_undefined(f: &dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<()> {
     let outputs: Vec<Tensor> = f(inputs)?.into_iter().filter(|output| output.requires_grad()).collect();
     let leaves: Vec<Tensor> = inputs.iter().filter(|input| input.requires_grad()).cloned().collect();

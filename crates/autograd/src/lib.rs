@@ -1,21 +1,22 @@
-//! Records a graph of operators and walks it backwards.
+//! Reverse-mode and forward-mode automatic differentiation: records the operators that run as a graph, and traverses the graph
+//! backwards to compute gradients.
 //!
-//! A module uses those of the layers above it in this table, and none of its own layer or below; `cargo xtask tidy` holds that.
+//! A module uses modules of the rows above it in this table, and none of its own row or below; `cargo xtask tidy` checks that.
 //!
 //! | layer | module | holds |
 //! |---|---|---|
-//! | 1 | `handle`, `spin_lock` | tensors without history; a lock for a few words |
-//! | | [`grad_mode`], [`anomaly`] | whether a thread records, and remembers where |
+//! | 1 | `alias`, `factory`, `spin_lock` | tensors without history; a lock for a few words |
+//! | | [`grad_mode`], [`anomaly`] | whether a thread records operators, and whether it records backtraces of the calls |
 //! | 2 | [`graph`] | nodes, edges, hooks, and how nodes are dropped |
-//! | 3 | [`variable`] | what hangs on a tensor, views, tangents, and tensors that a node keeps for its backward |
-//! | 4 | [`engine`], [`record`] | the walk: [`backward`] and [`grad`]; what recording kernels call |
+//! | 3 | [`variable`] | the autograd metadata of a tensor, views, tangents, and saved variables |
+//! | 4 | [`engine`], [`record`] | the backward pass: [`backward`] and [`grad`]; what recording kernels call |
 //! | 5 | `tensor` | methods on tensors and nodes: [`Autograd`] |
-//! | 6 | [`formulas`] | derivatives that are more than a line |
+//! | 6 | [`formulas`] | derivative formulas that are too long for `derivatives.yaml` |
 //! | 7 | [`forward`](mod@forward) | forward mode |
 //! | 8 | `generated` | the recording kernels |
 //! | | [`function`], [`functional`] | derivatives that users write; Jacobians and Hessians by both modes |
-//! | | `checkpoint` | parts of a computation that run again instead of keeping tensors: [`checkpoint`] |
-//! | | [`gradcheck`](mod@gradcheck), [`profiler`] | analytic against numeric; what took how long, and how much memory |
+//! | | `checkpoint` | segments of a computation that are recomputed instead of saving tensors: [`checkpoint`] |
+//! | | [`gradcheck`](mod@gradcheck), [`profiler`] | analytic against numerical gradients; times and memory of operators |
 //!
 //! ```
 //! use flambeau_autograd::Autograd;
@@ -28,9 +29,11 @@
 //! # Ok::<(), flambeau_core::Error>(())
 //! ```
 
+mod alias;
 pub mod anomaly;
 mod checkpoint;
 pub mod engine;
+mod factory;
 pub mod formulas;
 pub mod forward;
 pub mod function;
@@ -39,7 +42,6 @@ mod generated;
 pub mod grad_mode;
 pub mod gradcheck;
 pub mod graph;
-mod handle;
 pub mod profiler;
 pub mod record;
 mod spin_lock;

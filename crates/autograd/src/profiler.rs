@@ -1,7 +1,7 @@
-//! A profiler: which operators, backward nodes and named ranges took how long, on which thread, and what memory they took.
+//! A profiler: how long operators, backward nodes and named ranges took, on which thread, and how much memory they allocated.
 //!
-//! It records every thread of the program. While none runs it costs nothing: calls reach their kernels by the same
-//! instructions (see the dispatch key `Profiler`), and a backward pass asks once.
+//! It records every thread of the program. While no profiler runs, it costs nothing: calls reach their kernels by the same
+//! instructions (see the dispatch key `Profiler`), and a backward pass checks once whether one runs.
 //!
 //! ```
 //! use flambeau_autograd::profiler::{self, Options};
@@ -51,7 +51,7 @@ impl Profiler {
         Ok(Profiler { running: true })
     }
 
-    /// Ends it, and hands over what it saw. What is still running ends now, as far as the profile knows.
+    /// Stops it and returns the profile. Events that have not ended get the present time as their end.
     pub fn stop(mut self) -> Profile {
         self.end()
     }
@@ -72,7 +72,7 @@ impl Drop for Profiler {
     }
 }
 
-/// Runs `body` under a profiler. However it ends, the profiler ends with it.
+/// Runs `body` under a profiler, which is stopped even if `body` panics.
 ///
 /// # Errors
 /// `Busy` while another profiler runs, and those of `body`.
@@ -82,7 +82,7 @@ pub fn profile<R>(options: Options, body: impl FnOnce() -> Result<R>) -> Result<
     Ok((result, profiler.stop()))
 }
 
-/// Gives a part of the program a name, until what is returned is dropped; where no profiler runs nothing happens.
+/// Records a named range, which ends when the guard is dropped. Without a profiler nothing happens.
 pub fn record_function(name: impl Into<Cow<'static, str>>) -> Option<Open> {
     profiler::begin(Kind::Range, name, None)
 }
@@ -92,14 +92,14 @@ pub fn is_running() -> bool {
     profiler::is_running()
 }
 
-/// What a profiler saw.
+/// What a profiler recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
     recording: Recording,
 }
 
 impl Profile {
-    /// What each thread did, in the order in which it began.
+    /// The events of each thread, in the order in which they began.
     pub fn threads(&self) -> &[ThreadLog] {
         &self.recording.threads
     }
@@ -109,17 +109,17 @@ impl Profile {
         self.recording.end - self.recording.start
     }
 
-    /// When the profiler began, on the clock of the events.
+    /// When the profiler started, by the clock of the events.
     pub fn start(&self) -> u64 {
         self.recording.start
     }
 
-    /// The most bytes that were in tensors at one moment; what is known at the beginning, unless memory was recorded.
+    /// The maximum number of bytes in tensors at any time; without recording of memory, the number when the profiler started.
     pub fn peak_bytes(&self) -> u64 {
         self.live_bytes().iter().map(|(_, live)| *live).fold(self.recording.live_bytes, u64::max)
     }
 
-    /// Bytes in tensors after each allocation and each freeing, with its time, of all threads together.
+    /// The bytes in tensors after each allocation and each deallocation, with its time, for all threads together.
     pub fn live_bytes(&self) -> Vec<(u64, u64)> {
         let mut changes: Vec<Memory> =
             self.threads().iter().flat_map(|thread| &thread.memory).copied().collect();
@@ -132,7 +132,7 @@ impl Profile {
         changes.iter().map(after).collect()
     }
 
-    /// The events by name, and by the sizes and types of their inputs if so wished.
+    /// The events summed by name, and optionally by the sizes and dtypes of their inputs.
     pub fn key_averages(&self, by_inputs: bool) -> Averages {
         Averages::of(self.threads(), by_inputs)
     }

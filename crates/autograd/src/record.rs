@@ -1,31 +1,32 @@
-//! What recording kernels call; the kernels are generated from `derivatives.yaml`.
+//! The functions that recording kernels call. The kernels are generated from `derivatives.yaml`.
 //!
 //! # The pattern
-//! For each operator that is not composed of recorded ones:
+//! For each operator that is not composite:
 //!
 //! 1. **A struct of saved values**, `MulBackward0`: a [`SavedVariable`](crate::SavedVariable) for each tensor whose *values*
-//!    the formula uses, in an `Option` if only some gradients need it (saved where the edge that needs it is there: see
+//!    the formula uses, in an `Option` if only some gradients need it (it is saved if the edge of such a gradient exists: see
 //!    [`record::saved_input`](crate::record::saved_input)); sizes, geometry and plain arguments as they are.
-//! 2. **`impl Backward`**: `NAME` is what PyTorch calls the node and what the struct is called, `SAVES` whether a field is a saved tensor. `backward`
-//!    gives one formula for each differentiable input in the order of the edges, through
-//!    [`record::gradients`](crate::record::gradients), which runs those that are wanted. Formulas call operators through
-//!    `flambeau_ops::ops`, so that a pass with `create_graph` records them. They do not undo broadcasting and do not convert types: the engine does.
-//! 3. **The kernel** for `DispatchKey::Autograd`, of the operator's own signature behind a `DispatchKeySet`:
-//!    * functional: below, and if there are [`recorded_edges`](crate::record::recorded_edges): the struct,
-//!      [`set_history`](crate::record::set_history). The struct is made after the call, so that outputs can be saved.
-//!    * in-place: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and values of `self` that a formula
+//! 2. **`impl Backward`**: `NAME` is PyTorch's name of the node and the name of the struct, `SAVES` whether a field is a saved tensor.
+//!    `backward` has one formula for each differentiable input in the order of the edges, through
+//!    [`record::gradients`](crate::record::gradients), which evaluates those that are needed. Formulas call operators through
+//!    `flambeau_ops::ops`, so that a pass with `create_graph` records them. They neither undo broadcasting nor convert dtypes: the
+//!    engine does.
+//! 3. **The kernel** for `DispatchKey::Autograd`, with a `DispatchKeySet` and then the operator's own arguments:
+//!    * functional: calls the kernel below. If there are [`recorded_edges`](crate::record::recorded_edges), it then makes the struct
+//!      and calls [`set_history`](crate::record::set_history); the outputs exist by then and can be saved.
+//!    * in-place: if recording, [`check_inplace`](crate::record::check_inplace), `edges` and the values of `self` that a formula
 //!      needs ([`original`](crate::record::original)) come *before* the call; saved outputs and
 //!      [`rebase_history`](crate::record::rebase_history) after it.
-//!    * `out=`: [`check_out`](crate::record::check_out), then below.
-//!    * no derivative: as functional, with [`NotImplemented`](crate::record::NotImplemented), so that the error comes in the backward
-//!      pass and names the operator.
-//!    * not differentiable (results are bool, integers, numbers): the call below and nothing else. Results that are not
-//!      floating point carry no history in any case; of several results,
-//!      [`set_history_of_all`](crate::record::set_history_of_all) is given all, in order, and skips those.
+//!    * `out=`: [`check_out`](crate::record::check_out), then the kernel below.
+//!    * no derivative: as functional, with [`NotImplemented`](crate::record::NotImplemented), so that the backward pass fails with an
+//!      error that names the operator.
+//!    * not differentiable (results are bool, integers, numbers): the kernel below and nothing else. Results that are not
+//!      floating point have no history in any case; [`set_history_of_all`](crate::record::set_history_of_all) takes all results, in
+//!      order, and skips those.
 //! 4. For a view operator also **the kernel for `DispatchKey::ADInplaceOrView`**: [`record::view`](crate::record::view), or
 //!    [`record::views`](crate::record::views) for several results.
-//! 5. **`register!`** for each kernel. An operator with no kernel for `Autograd` refuses tensors that require a gradient: none may
-//!    be forgotten. Composite operators (`CompositeImplicitAutograd`) need none.
+//! 5. **`register!`** for each kernel. An operator without kernel for `Autograd` fails on tensors that require a gradient, unless it is
+//!    composite (`CompositeImplicitAutograd`).
 
 mod arguments;
 pub(crate) mod copy_slices;
@@ -46,8 +47,8 @@ use flambeau_core::{DispatchKey, DispatchKeySet, IntrusivePtr, Result, ThreadKey
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
-/// Until it is dropped, calls on this thread go to the kernels below recording, and carry no tangents. The grad mode stays as
-/// it is, so that views made meanwhile know it.
+/// Until the guard is dropped, calls on this thread skip the dispatch keys `Autograd` and `ForwardGrad`: they are not recorded and
+/// propagate no tangents. The grad mode does not change, since views that are created meanwhile store it.
 #[inline]
 pub fn below() -> ThreadKeysGuard {
     const ABOVE: DispatchKeySet =
@@ -61,10 +62,10 @@ pub fn any_requires_grad<'a>(inputs: impl IntoIterator<Item = &'a Tensor>) -> bo
     is_grad_enabled() && inputs.into_iter().any(requires_grad)
 }
 
-/// Where the gradients of the differentiable inputs go. For an in-place operator, to be asked before it runs.
+/// The edges of the differentiable inputs. For an in-place operator they must be collected before it runs.
 ///
 /// # Errors
-/// As for a view whose base was modified where that was forbidden.
+/// `Autograd` for a view whose base was modified although that was forbidden.
 #[inline(always)]
 pub fn edges<const N: usize>(inputs: [&Tensor; N]) -> Result<[Option<Edge>; N]> {
     gradient_edges(inputs.map(Some))
@@ -102,7 +103,7 @@ pub fn recorded_edges_optional<const N: usize>(
     Ok(edges.iter().any(Option::is_some).then_some(edges))
 }
 
-/// Makes `result` the output of a node with this derivative. A result that is no floating point number carries no history.
+/// Makes `result` the output of a node with this derivative, if its elements are floating point numbers.
 #[inline]
 pub fn set_history<B: Backward>(result: &mut Tensor, edges: impl IntoEdges, backward: B) {
     if result.dtype().is_differentiable() {
@@ -111,7 +112,7 @@ pub fn set_history<B: Backward>(result: &mut Tensor, edges: impl IntoEdges, back
     }
 }
 
-/// Not generic, so that it is compiled once.
+/// Not generic, so that it is compiled only once.
 fn set_first_history(result: &mut Tensor, node: NodePtr) {
     let mut node = Some(node);
     if !attach_to_fresh(result, || Variable::with_history(node.take(), 0))
@@ -131,23 +132,22 @@ pub fn set_history_of_all<B: Backward>(results: &[&Tensor], edges: impl IntoEdge
     }
 }
 
-/// The same where some results carry no history: those for which `carries` says so, and those it does not reach.
+/// The same where some results get no history: those for which `differentiable` is false or has no element.
 pub fn set_history_of_some<B: Backward>(
     results: &[&Tensor],
-    carries: &[bool],
+    differentiable: &[bool],
     edges: impl IntoEdges,
     backward: B,
 ) {
     let node = GraphNode::record_all(edges, results, backward);
-    let recorded = results.iter().zip(carries).enumerate();
-    for (output_nr, (result, _)) in
-        recorded.filter(|(_, (result, carries))| **carries && result.dtype().is_differentiable())
-    {
-        set_gradient_edge(result, node.clone(), output_nr as u32);
+    for (output_nr, (result, differentiable)) in results.iter().zip(differentiable).enumerate() {
+        if *differentiable && result.dtype().is_differentiable() {
+            set_gradient_edge(result, node.clone(), output_nr as u32);
+        }
     }
 }
 
-/// Refuses writing in place where the history would be lost. To be asked before the operator runs, if the call is
+/// Refuses writing in place where the history would be lost. To be called before the operator runs, if the call is
 /// recorded.
 ///
 /// # Errors
@@ -177,7 +177,7 @@ pub fn check_inplace(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Input number `nr`, whose values a formula uses; saved only if `used`, that is, if the gradient by that formula is wanted.
+/// Saves input number `nr`, whose values a formula uses, if `used`: if the gradient of that formula is needed.
 ///
 /// # Errors
 /// Those of [`SavedVariable::input`].
@@ -186,7 +186,7 @@ pub fn saved_input(used: bool, tensor: &Tensor, nr: u32) -> Result<Option<SavedV
     if used { SavedVariable::input(tensor, nr).map(Some) } else { Ok(None) }
 }
 
-/// The same for the values of a tensor about to be written: a recorded copy.
+/// The same for a tensor that is about to be written in place: saves a recorded copy.
 ///
 /// # Errors
 /// Those of `clone` and [`SavedVariable::input`].
@@ -202,7 +202,7 @@ pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
     SavedVariable::private(ops::clone(self_, None)?)
 }
 
-/// A tensor that was saved because the formula that now wants it was wanted.
+/// Unpacks a tensor that was saved if the formula that uses it was needed.
 ///
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
@@ -210,12 +210,12 @@ pub fn original_always(self_: &Tensor) -> Result<SavedVariable> {
 pub fn unpack<'a>(saved: &'a Option<SavedVariable>, cx: &Context<'_>) -> Result<Unpacked<'a>> {
     match saved {
         Some(saved) => saved.unpack(cx),
-        None => bail!(Internal, "{}: a tensor that was not saved is wanted", cx.name()),
+        None => bail!(Internal, "{}: a tensor that was not saved is needed", cx.name()),
     }
 }
 
-/// Makes `self_`, just written in place, the output of a node with this derivative. If it is a view, what changes is the
-/// history of its base, from which all views then take theirs.
+/// Makes `self_`, which was just written in place, the output of a node with this derivative. If it is a view, the history of its base
+/// changes, from which all views then regenerate theirs.
 ///
 /// # Errors
 /// Those of [`edges`].
@@ -240,7 +240,7 @@ pub(crate) fn rebase(self_: &Tensor, node: NodePtr, output_nr: u32) -> Result<()
     Ok(())
 }
 
-/// Gives a tensor another history; if its gradient is retained, it is that of its new value from now on.
+/// Replaces the history of a tensor. If its gradient is retained, it is the gradient of the new value from now on.
 fn move_history(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     if let Some(variable) = variable(tensor) {
         let state = variable.state.lock();
@@ -269,7 +269,7 @@ pub fn check_out<const N: usize>(name: &str, inputs: [&Tensor; N]) -> Result<()>
     tangents::check_out(name, &inputs)
 }
 
-/// Calls a view operator below, and notes which base the result looks at: the kernel for `ADInplaceOrView`.
+/// Calls a view operator below, and records the base of the result: the kernel for `ADInplaceOrView`.
 ///
 /// # Errors
 /// Those of the operator.
@@ -296,7 +296,7 @@ pub fn views(source: &Tensor, operator: impl FnOnce() -> Result<Vec<Tensor>>) ->
     Ok(results)
 }
 
-/// The derivative of an operator that has none: an error that names it, in the backward pass.
+/// The derivative of an operator for which none is implemented: the backward pass fails with an error that names the operator.
 pub struct NotImplemented(pub &'static str);
 
 impl Backward for NotImplemented {
@@ -308,7 +308,7 @@ impl Backward for NotImplemented {
     }
 }
 
-/// The derivative of an operator that writes what has no gradient: nothing of what was there before is left.
+/// The derivative of an operator that overwrites its argument with values that have no gradient.
 pub struct Overwritten;
 
 impl Backward for Overwritten {
@@ -320,7 +320,7 @@ impl Backward for Overwritten {
     }
 }
 
-/// The formula of an input for which none is known.
+/// The formula of an input for which none is implemented.
 ///
 /// # Errors
 /// `NotImplemented`, always.
@@ -328,11 +328,10 @@ pub fn not_implemented<T>(name: &str) -> Result<T> {
     bail!(NotImplemented, "the derivative for '{name}' is not implemented.")
 }
 
-/// The gradient that arrived for the only output, and the gradients of the inputs that `cx` needs, from one formula each:
-/// `gradients(cx, [&|| mul(grad, other), ...])`.
+/// The gradients of the inputs that `cx` needs, from one formula each: `gradients(cx, [&|| mul(grad, other), ...])`.
 ///
 /// # Errors
-/// The first of a formula.
+/// The first error of a formula.
 #[inline]
 pub fn gradients<const N: usize>(
     cx: &Context<'_>,
@@ -345,10 +344,10 @@ pub fn gradients<const N: usize>(
     Ok(grads)
 }
 
-/// The same for formulas that may say that there is no gradient.
+/// The same for formulas that may return no gradient.
 ///
 /// # Errors
-/// The first of a formula.
+/// The first error of a formula.
 #[inline]
 pub fn optional_gradients<const N: usize>(
     cx: &Context<'_>,

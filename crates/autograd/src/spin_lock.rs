@@ -1,20 +1,20 @@
-//! A lock for a few words that are read or replaced in nanoseconds: taking it is one atomic update and giving it back none,
-//! half of what a mutex needs.
-#![expect(unsafe_code, reason = "lends what is in the cell to the one who has set the flag")]
+//! A spin lock for a few words that are read or replaced in nanoseconds. Locking takes one atomic read-modify-write and unlocking none,
+//! where a mutex needs one for each.
+#![expect(unsafe_code, reason = "the thread that has set the flag borrows what is in the cell")]
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Never held while an operator or somebody else's code runs.
+/// Never held while an operator or code of the user runs.
 #[derive(Default)]
 pub(crate) struct SpinLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only who has set `taken` reaches the value, so it is moved between threads but never shared.
+// SAFETY: only the thread that has set `taken` accesses the value, so it is moved between threads but never shared.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
@@ -28,7 +28,7 @@ impl<T> SpinLock<T> {
         if self.taken.swap(true, Ordering::Acquire) {
             self.wait();
         }
-        SpinGuard { lock: self, lent: PhantomData }
+        SpinGuard { lock: self, borrow: PhantomData }
     }
 
     #[inline]
@@ -38,19 +38,19 @@ impl<T> SpinLock<T> {
 
     #[cold]
     fn wait(&self) {
-        let mut turns = 0u32;
+        let mut spins = 0u32;
         while self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire) {
-            turns += 1;
-            // Its holder may have been put aside by the system.
-            if turns.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            spins += 1;
+            // The thread that holds the lock may have been preempted.
+            if spins.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
 }
 
-/// The value, lent to one thread. Shared between threads it lends to several, so `T` itself decides who may do that.
+/// A mutable borrow of the value. If threads share the guard they share the value, so the guard is `Sync` only if `T` is.
 pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
-    lent: PhantomData<&'a mut T>,
+    borrow: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for SpinGuard<'_, T> {
@@ -90,7 +90,7 @@ mod tests {
     impl<T> AmbiguousIfSync<()> for T {}
     impl<T: Sync> AmbiguousIfSync<Shared> for T {}
 
-    /// Does not compile where a guard on what one thread may use could be used by two.
+    /// Does not compile if a guard of a value that is not `Sync` were `Sync`.
     const _: fn() = <SpinGuard<'static, Cell<u8>> as AmbiguousIfSync<_>>::check;
     const _: fn() = <SpinGuard<'static, u8> as AmbiguousIfSync<Shared>>::check;
 

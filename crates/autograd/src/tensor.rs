@@ -14,22 +14,22 @@ use std::sync::Arc;
 
 /// What autograd adds to a [`Tensor`].
 pub trait Autograd {
-    /// Whether a gradient is asked for, directly or through history.
+    /// Whether operators on this tensor are recorded: its flag is set, or it has a history.
     fn requires_grad(&self) -> bool;
 
-    /// Asks for the gradient of a leaf, or no longer.
+    /// Sets or clears the flag of a leaf.
     ///
     /// # Errors
     /// `Autograd` for tensors with history, for inference tensors, and for types other than floating point.
     fn requires_grad_(&self, requires_grad: bool) -> Result<&Tensor>;
 
-    /// Whether it has no history: made by the user, or by operators that needed no gradient.
+    /// Whether it has no history: it was created by the user, or by operators on tensors that require no gradient.
     fn is_leaf(&self) -> bool;
 
-    /// The node that made it. `None` for leaves.
+    /// The node of the operator that computed it. `None` for leaves.
     ///
     /// # Errors
-    /// `Autograd` for a view whose base was written where that leaves the view no history.
+    /// `Autograd` for a view whose base was modified although that was forbidden.
     fn grad_fn(&self) -> Result<Option<NodePtr>>;
 
     /// Which output of `grad_fn`'s operator it is.
@@ -50,7 +50,7 @@ pub trait Autograd {
     /// Those of [`backward`](crate::backward).
     fn backward(&self) -> Result<()>;
 
-    /// Keeps the gradient of a tensor that is no leaf in its `grad`.
+    /// Stores the gradient of a tensor that is no leaf in its `grad` too.
     ///
     /// # Errors
     /// `Autograd` if it requires none.
@@ -59,7 +59,7 @@ pub trait Autograd {
     /// Whether [`retain_grad`](Self::retain_grad) was called.
     fn retains_grad(&self) -> bool;
 
-    /// Calls `hook` with the gradient of this tensor whenever a pass computes it; what it returns takes its place.
+    /// Calls `hook` with the gradient of this tensor whenever a pass computes it; a tensor that it returns replaces the gradient.
     ///
     /// # Errors
     /// `Autograd` if it requires none.
@@ -75,7 +75,7 @@ pub trait Autograd {
     where
         H: Fn(&Tensor) -> Result<()> + Send + Sync + 'static;
 
-    /// Forgets the history of this very tensor.
+    /// Removes the history of this tensor, in place.
     ///
     /// # Errors
     /// `Autograd` for views.
@@ -87,7 +87,7 @@ pub trait Autograd {
     /// The tensor that it is a view of. PyTorch's `_base`.
     fn base(&self) -> Option<Tensor>;
 
-    /// Whether it was made in inference mode.
+    /// Whether it was created in inference mode.
     fn is_inference(&self) -> bool;
 }
 
@@ -113,7 +113,7 @@ impl Autograd for Tensor {
         let Some(variable) = variable_or_init(self, Variable::default) else {
             bail!(Autograd, "this tensor's gradients are kept by another crate");
         };
-        variable.ask(requires && is_leaf(self));
+        variable.set_requires_grad(requires && is_leaf(self));
         if requires {
             add_autograd_key(self);
         } else if variable.view.get().is_none() {
@@ -146,7 +146,7 @@ impl Autograd for Tensor {
             return Ok(());
         }
         if let Some(variable) = variable_or_init(self, Variable::default) {
-            // Dropped outside the lock: what goes with it may be somebody else's code.
+            // Dropped outside the lock: its destructor may run code of the user.
             let before = std::mem::replace(&mut variable.state.lock().grad, grad.cloned());
             drop(before);
         }
@@ -201,7 +201,7 @@ impl Autograd for Tensor {
         ensure!(!self.is_view(), Autograd, "Can't detach views in-place. Use detach() instead.");
         if let Some(variable) = variable(self) {
             variable.set_edge(None);
-            variable.ask(false);
+            variable.set_requires_grad(false);
             self.impl_().remove_keys(DispatchKeySet::of(DispatchKey::Autograd));
         }
         Ok(self)
@@ -220,7 +220,7 @@ impl Autograd for Tensor {
     }
 }
 
-/// Where hooks on the gradient of `tensor` go, and the number by which they know it.
+/// The hooks of the node that receives the gradient of `tensor`, and the number of the output of that node.
 fn hooks_of(tensor: &Tensor) -> Result<(Arc<NodeHooks>, u32)> {
     ensure!(
         requires_grad(tensor),
@@ -228,7 +228,7 @@ fn hooks_of(tensor: &Tensor) -> Result<(Arc<NodeHooks>, u32)> {
         "cannot register a hook on a tensor that doesn't require gradient"
     );
     let Some(variable) = variable(tensor) else {
-        bail!(Internal, "a gradient is asked for but kept nowhere")
+        bail!(Internal, "a tensor requires a gradient but has no autograd metadata")
     };
     Ok(match tensor.grad_fn()? {
         Some(node) => (node.header().hooks_or_init().clone(), tensor.output_nr()),
@@ -309,7 +309,7 @@ impl NodeHandle for NodePtr {
     }
 }
 
-/// What a printed tensor says of its gradient, `requires_grad=True`, or which node made it, and of its tangent.
+/// What a printed tensor shows of autograd: `requires_grad=True` or the node that computed it, and its tangent.
 fn describe(tensor: &Tensor) -> Option<String> {
     let history = match tensor.grad_fn() {
         Ok(Some(node)) => Some(format!("grad_fn=<{}>", node.name())),
@@ -318,8 +318,8 @@ fn describe(tensor: &Tensor) -> Option<String> {
     };
     let tangent = tangents::tangent(tensor).ok().flatten();
     let tangent = tangent.map(|tangent| format!("tangent={tangent}"));
-    let said: Vec<String> = history.into_iter().chain(tangent).collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    let parts: Vec<String> = history.into_iter().chain(tangent).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 inventory::submit! { flambeau_ops::tensor::display::Suffix(describe) }

@@ -1,14 +1,14 @@
-//! What autograd keeps beside a tensor, and how a graph reaches it.
+//! The autograd metadata of tensors, and saved variables.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `meta` | history or gradient, and whose view it is |
+//! | `meta` | the metadata: history or gradient, and the base of a view |
 //! | `accumulate_grad` | the node of a leaf |
-//! | `view`, `as_strided` | which memory a view looks at, and its node where another view was written |
+//! | `view`, `as_strided` | views and their bases; the node of a view whose base was written in place |
 //! | `history` | where the gradient of a tensor goes |
-//! | `tangents` | what a tensor carries in forward mode |
-//! | [`exclusive`] | what a tensor or a node alone keeps alive, for collectors of cycles |
-//! | [`saved_variable`] | tensors that a node keeps for its backward |
+//! | `tangents` | the tangent of a tensor in forward mode |
+//! | [`exclusive`] | what only a given tensor or node keeps alive, for garbage collectors of front ends |
+//! | [`saved_variable`] | tensors that a node keeps for the backward pass |
 
 pub(crate) mod accumulate_grad;
 pub(crate) mod as_strided;

@@ -1,4 +1,4 @@
-//! Parts that run again: the same gradients to the bit, less memory, nested, random, recorded twice, and faults told.
+//! Checkpointed segments: bitwise the same gradients, less memory, nesting, random numbers, double backward, and errors.
 
 #![expect(
     clippy::unwrap_used,
@@ -57,7 +57,7 @@ fn gradients_are_the_same_to_the_bit() {
     assert_eq!(values(&plain), values(&parted));
     let expected = gradients(&plain, &[&x, &w]);
     assert_eq!(gradients(&parted, &[&x, &w]), expected);
-    // Of a graph that is kept, another pass runs the part another time; of part of the leaves, too.
+    // Another pass through a retained graph recomputes the segment once more, and so does one for some of the leaves.
     assert_eq!(gradients(&parted, &[&w]), expected[1..]);
     assert_eq!(gradients(&parted, &[&x, &w]), expected);
 }
@@ -78,13 +78,13 @@ fn it_runs_once_more_for_a_pass_and_stops_when_it_has_all() {
     let sum = ops::sum(&y, None).unwrap();
     sum.backward().unwrap();
     assert_eq!((runs.load(Ordering::Relaxed), ends.load(Ordering::Relaxed)), (2, 1));
-    // The graph was not kept.
+    // The graph was not retained.
     assert!(sum.backward().unwrap_err().to_string().contains("second time"));
     assert_eq!(runs.load(Ordering::Relaxed), 2);
 }
 
 #[test]
-fn parts_inside_parts_keep_a_place_of_the_outer_one() {
+fn a_nested_segment_saves_its_inputs_through_the_outer_one() {
     let _alone = alone();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
@@ -105,7 +105,11 @@ fn parts_inside_parts_keep_a_place_of_the_outer_one() {
     };
     let parted = checkpoint(outer, &[x.clone(), w.clone()]).unwrap();
     assert_eq!(gradients(&parted, &[&x, &w]), gradients(&plain, &[&x, &w]));
-    assert_eq!(runs.load(Ordering::Relaxed), 3, "first, inside the outer part, and for its own places");
+    assert_eq!(
+        runs.load(Ordering::Relaxed),
+        3,
+        "the first run, as part of the outer segment, and for its own saved tensors"
+    );
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn the_same_random_numbers_are_drawn() {
         values(&y).iter().map(|y| if *y == 0.0 { 0.0 } else { 2.0 * 2.0 * 0.7 }).collect();
     let got = gradients(&y, &[&x]).remove(0);
     assert!(got.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12));
-    // And the generator stands where it stood.
+    // The state of the generator is restored.
     let after = values(&Tensor::rand(&[2], ScalarType::F64).unwrap());
     manual_seed(5);
     let _ = part(&[x]).unwrap();
@@ -182,7 +186,7 @@ fn what_is_not_the_same_again_is_an_error() {
     let x = leaf(&[0.3, 2.5]);
     let pass = |y: &Tensor| ops::sum(y, None).unwrap().backward().unwrap_err().to_string();
     let message = pass(&checkpoint(kind, &[x.clone()]).unwrap());
-    assert!(message.contains("saved in place"), "{message}");
+    assert!(message.contains("expected saved tensor"), "{message}");
 
     let count = Arc::new(AtomicUsize::new(0));
     let fewer = move |inputs: &[Tensor]| {

@@ -1,4 +1,4 @@
-//! Owners of leaves' accumulators: which a dropped graph leaves to the next one, and that they go with their leaf.
+//! References to leaves' accumulators: a dropped graph leaves them to the next one, and they are dropped with their leaf.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flambeau_autograd::{Autograd, NodePtr};
@@ -11,17 +11,17 @@ fn leaf() -> Result<Tensor> {
     Ok(x)
 }
 
-/// An owner of the leaf's accumulator, out of a graph that leaves another as a spare one.
+/// A reference to the leaf's accumulator, of a graph that leaves another one in the cache.
 fn accumulator(x: &Tensor) -> Result<NodePtr> {
     let node = ops::exp(x)?.grad_fn()?.unwrap();
     Ok(node.header().edges()[0].clone().unwrap().node)
 }
 
 #[test]
-fn an_owner_goes_from_graph_to_graph_and_then_with_its_leaf() -> Result<()> {
+fn a_reference_is_reused_by_the_next_graph_and_dropped_with_its_leaf() -> Result<()> {
     let x = leaf()?;
     let node = accumulator(&x)?;
-    // The leaf, `node` and the spare one, which each graph takes and leaves again.
+    // The leaf, `node` and the cached reference, which each graph takes and leaves again.
     assert_eq!(ThinPtr::strong_count(&node), 3);
     for _ in 0..3 {
         let y = ops::exp(&x)?;
@@ -42,7 +42,7 @@ fn a_graph_may_outlive_its_leaf() -> Result<()> {
     drop(x);
     assert_eq!(ThinPtr::strong_count(&node), 2);
     drop(y);
-    // Nobody records with the leaf again; the place is for the next that comes there.
+    // Nobody records with the leaf again; its cached reference is dropped when another node gets the slot.
     for _ in 0..1000 {
         let other = leaf()?;
         drop(ops::exp(&other)?);
@@ -52,13 +52,13 @@ fn a_graph_may_outlive_its_leaf() -> Result<()> {
 }
 
 #[test]
-fn threads_keep_spares_of_their_own() -> Result<()> {
+fn each_thread_has_its_own_cache() -> Result<()> {
     let x = leaf()?;
     let node = accumulator(&x)?;
     std::thread::scope(|scope| {
         scope.spawn(|| drop(ops::exp(&x).unwrap())).join().unwrap();
     });
-    // That of the other thread went with the thread.
+    // The cache of the other thread was dropped with the thread.
     assert_eq!(ThinPtr::strong_count(&node), 3);
     drop(x);
     assert_eq!(ThinPtr::strong_count(&node), 1);

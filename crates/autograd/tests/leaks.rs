@@ -1,4 +1,4 @@
-//! Nothing is left behind, and deep graphs need no deep stack. One test: it counts the nodes of the whole process.
+//! Graphs do not leak, and deep graphs need no deep stack. It is one test, since it counts the nodes of the whole process.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ fn on_small_stack(run: fn()) {
 
 const DEEP: usize = 1_000_000;
 
-/// Each node is kept by the edges of the next alone.
+/// A chain in which each node is owned only by the edge of the next.
 fn chain_of_edges() {
     let x = leaf(1.0);
     let mut y = add(&x, &x);
@@ -49,7 +49,7 @@ fn chain_of_edges() {
     assert_eq!(value(&x.grad().unwrap()), (DEEP + 1) as f64);
 }
 
-/// Each node is kept by a tensor that the next has saved, too; half is never run backwards.
+/// A chain in which each node is owned also by a tensor that the next has saved; half of it is never run backwards.
 fn chain_of_saved_tensors() {
     let (x, w) = (leaf(1.0), leaf(1.0));
     let mut y = mul(&x, &w);
@@ -82,7 +82,7 @@ fn create_graph() {
     for _ in 0..20 {
         let x = leaf(0.5);
         let y = ops::tanh(&mul(&x, &ops::exp(&x).unwrap())).unwrap();
-        // `x.grad` keeps a graph that ends in x: the cycle that a program closes itself, and opens again.
+        // `x.grad` owns a graph that owns x: a cycle that the program creates, and breaks again.
         backward(&[mul(&y, &y)], &[], None, true, None).unwrap();
         let first = x.grad().unwrap();
         x.set_grad(None).unwrap();
@@ -130,7 +130,7 @@ fn across_threads() {
     assert_eq!(live_nodes(), 0);
 }
 
-/// A tangent's graph keeps aliases of the results whose tangent it is; the end of the level takes it apart.
+/// The graph of a tangent owns aliases of the results that own the tangent; the end of the level breaks this cycle.
 fn tangents_of_a_level() {
     let x = leaf(0.5);
     let _level = dual_level().unwrap();

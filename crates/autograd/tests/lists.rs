@@ -44,13 +44,13 @@ fn views() {
     check("chunk", |a| ops::chunk(&a[0], 2, 1), &one);
     check("movedim", |a| Ok(vec![ops::movedim_int(&a[0], 0, 1)?]), &one);
     check("diag_embed", |a| Ok(vec![ops::diag_embed(&a[0], -1, 0, 2)?]), &one);
-    let turned = |x: &Tensor, f: &dyn Fn(&Tensor) -> Result<()>| {
+    let in_place = |x: &Tensor, f: &dyn Fn(&Tensor) -> Result<()>| {
         let made = ops::mul_tensor(x, x)?;
         f(&made)?;
         Ok(vec![ops::select_int(&made, 0, 1)?])
     };
-    check("t_", |a| turned(&a[0], &ops::t_), &one);
-    check("transpose_", |a| turned(&a[0], &|t| ops::transpose_(t, 0, -1)), &one);
+    check("t_", |a| in_place(&a[0], &ops::t_), &one);
+    check("transpose_", |a| in_place(&a[0], &|t| ops::transpose_(t, 0, -1)), &one);
     let two = [x(&[3, 4]), x(&[3])];
     check("select_scatter", |a| Ok(vec![ops::select_scatter(&a[0], &a[1], 1, 2)?]), &two);
     check("diagonal_scatter", |a| Ok(vec![ops::diagonal_scatter(&a[0], &a[1], 0, 0, 1)?]), &two);

@@ -1,5 +1,5 @@
-//! The profiler: what it sees of operators, backward passes, threads and memory, what it makes of that, and that it ends.
-//! It sees the whole process, so these tests take turns.
+//! The profiler: events of operators, backward passes, threads and memory, averages and traces of them, and that it stops.
+//! It records the whole process, so only one of these tests runs at a time.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a test cannot do without")]
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-static TURN: Mutex<()> = Mutex::new(());
+static EXCLUSIVE: Mutex<()> = Mutex::new(());
 
 const ALL: Options = Options { shapes: true, memory: true };
 
@@ -36,7 +36,7 @@ fn average<'p>(averages: &'p [Average], name: &str) -> &'p Average {
 
 #[test]
 fn a_recorded_call_is_one_operator() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (x, y) = (leaf(&[2, 3]), Tensor::ones(&[3], ScalarType::F32).unwrap());
     let (_, profile) = profiler::profile(ALL, || ops::mul_tensor(&x, &y)).unwrap();
     let events = events(&profile, "mul.Tensor");
@@ -48,7 +48,7 @@ fn a_recorded_call_is_one_operator() {
 
 #[test]
 fn composite_operators_contain_what_they_call() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (x, w) = (leaf(&[4, 3]), leaf(&[2, 3]));
     let (_, profile) = profiler::profile(ALL, || ops::matmul(&x, &ops::t(&w)?)).unwrap();
     let events = events(&profile, "matmul");
@@ -60,7 +60,7 @@ fn composite_operators_contain_what_they_call() {
 
 #[test]
 fn sums_are_those_of_the_events() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let x = leaf(&[64, 64]);
     let step = || {
         let _step = profiler::record_function("step");
@@ -87,7 +87,7 @@ fn sums_are_those_of_the_events() {
 
 #[test]
 fn recursion_is_counted_once() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (_, profile) = profiler::profile(Options::default(), || {
         let _outer = profiler::record_function("again");
         let _inner = profiler::record_function("again");
@@ -103,7 +103,7 @@ fn recursion_is_counted_once() {
 
 #[test]
 fn inputs_tell_events_apart() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (small, large) = (leaf(&[2, 2]), leaf(&[8, 8]));
     let body = || [&small, &large, &large].iter().try_for_each(|x| ops::mm(x, x).map(drop));
     let (_, profile) = profiler::profile(ALL, body).unwrap();
@@ -121,7 +121,7 @@ fn inputs_tell_events_apart() {
 
 #[test]
 fn other_threads_are_seen() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let x = leaf(&[16, 16]);
     let work = |x: Tensor| move || ops::sum(&ops::exp(&x)?, None)?.backward();
     let profiler = Profiler::start(ALL).unwrap();
@@ -137,7 +137,7 @@ fn other_threads_are_seen() {
 
 #[test]
 fn memory_has_a_peak() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let bytes = 4 << 20;
     let (_, profile) = profiler::profile(ALL, || {
         drop(Tensor::empty(&[bytes / 4], ScalarType::F32)?);
@@ -153,7 +153,7 @@ fn memory_has_a_peak() {
 
 #[test]
 fn the_trace_is_json_with_arrows_to_backward() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let x = leaf(&[2, 2]);
     let (_, profile) = profiler::profile(ALL, || {
         let _named = profiler::record_function("a \"name\"\n\\ with é");
@@ -188,7 +188,7 @@ fn the_trace_is_json_with_arrows_to_backward() {
 
 #[test]
 fn errors_and_panics_leave_it_off() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (x, y) = (leaf(&[2, 3]), leaf(&[2, 3]));
     assert_eq!(profiler::profile(ALL, || ops::mm(&x, &y)).unwrap_err().kind(), ErrorKind::Shape);
     assert!(!profiler::is_running());
@@ -203,7 +203,7 @@ fn errors_and_panics_leave_it_off() {
 
 #[test]
 fn a_second_profiler_is_refused() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let first = Profiler::start(ALL).unwrap();
     assert_eq!(Profiler::start(ALL).map(drop).unwrap_err().kind(), ErrorKind::Busy);
     ops::relu(&leaf(&[2])).unwrap();
@@ -214,7 +214,7 @@ fn a_second_profiler_is_refused() {
 
 #[test]
 fn afterwards_nothing_is_recorded_or_kept() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let before = live_nodes();
     let (y, profile) = profiler::profile(ALL, || ops::mul_tensor(&leaf(&[2]), &leaf(&[2]))).unwrap();
     drop(y);
@@ -229,7 +229,7 @@ fn afterwards_nothing_is_recorded_or_kept() {
 #[test]
 #[ignore = "a measurement, which other load disturbs: run it alone and in release"]
 fn cost_of_an_event() {
-    let _turn = TURN.lock();
+    let _exclusive = EXCLUSIVE.lock();
     let (a, b) = (Tensor::from([0.5f32]), Tensor::from([0.5f32]));
     let calls = 200_000;
     let time = || {

@@ -1,6 +1,6 @@
-//! A type-checked formula as Rust: calls of operators and helpers, with borrows and `?` put in.
+//! A type-checked formula as Rust: calls of operators and helpers, with `&` and `?` inserted.
 
-use super::node::{Field, Held};
+use super::node::{Field, FieldStorage};
 use crate::formula::{BinaryOperator, Callee, Conversion, Passed, Property, Ty, Typed, TypedKind, Variable};
 use crate::model::Operator;
 use crate::naming;
@@ -25,14 +25,14 @@ pub(super) struct Code {
 /// Who owns the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// It is copied wherever it goes.
+    /// Its type is `Copy`.
     Copy,
-    /// It is given away.
+    /// It is a value that can be moved.
     Owned,
-    /// It is a place of the node's, or a reference already taken.
+    /// It is a field of the node, or a reference already.
     Borrowed,
-    /// It is a saved tensor, lent while the formula runs.
-    Lent,
+    /// It is a reference to an unpacked saved tensor.
+    Unpacked,
 }
 
 type Emitted = Result<Code, String>;
@@ -58,22 +58,22 @@ fn is_scalar(ty: &Ty) -> bool {
 }
 
 impl Code {
-    /// As a parameter takes it.
+    /// As an argument of a call, by reference.
     fn borrowed(&self, ty: &Ty) -> String {
         match self.form {
             Form::Owned if is_optional(ty) => format!("{}.as_ref()", self.text),
             Form::Owned => format!("&{}", self.text),
-            Form::Copy | Form::Borrowed | Form::Lent => self.text.clone(),
+            Form::Copy | Form::Borrowed | Form::Unpacked => self.text.clone(),
         }
     }
 
-    /// As it is given away.
+    /// As a value that is moved.
     fn owned(&self, ty: &Ty) -> String {
         match self.form {
             Form::Borrowed if is_optional(ty) => format!("{}.cloned()", self.text),
             Form::Borrowed if is_list(ty) => format!("{}.to_vec()", self.text),
             Form::Borrowed => format!("{}.clone()", self.text.trim_start_matches('&')),
-            Form::Lent => format!("Tensor::clone({})", self.text),
+            Form::Unpacked => format!("Tensor::clone({})", self.text),
             Form::Copy | Form::Owned => self.text.clone(),
         }
     }
@@ -91,7 +91,7 @@ pub(in crate::emit) fn local(variable: &Variable, ty: &Ty) -> String {
 }
 
 impl Names<'_> {
-    /// A part of a formula, to be given away.
+    /// A part of a formula, as a value that is moved.
     pub(in crate::emit) fn value(&self, formula: &Typed) -> Result<String, String> {
         Ok(self.emit(formula)?.owned(&formula.ty))
     }
@@ -106,7 +106,7 @@ impl Names<'_> {
         })
     }
 
-    /// A formula that gives several gradients, as the body of a function that returns `Result<[Option<Tensor>; N]>`.
+    /// A formula that computes several gradients, as the body of a function that returns `Result<[Option<Tensor>; N]>`.
     pub(super) fn gradients(&self, formula: &Typed, count: usize) -> Result<String, String> {
         let some = |text: String, ty: &Ty| match is_optional(ty) || *ty == Ty::None {
             true => text,
@@ -122,7 +122,7 @@ impl Names<'_> {
                 let start = format!("let ({}) = {};\n", names.join(", "), self.emit(formula)?.text);
                 (start, names.into_iter().zip(types).map(|(name, ty)| some(name, ty)).collect())
             }
-            _ => return Err("a formula of several inputs gives a tuple".to_owned()),
+            _ => return Err("a formula of several inputs must be a tuple".to_owned()),
         };
         Ok(format!("{start}Ok([{}])", parts.join(", ")))
     }
@@ -148,7 +148,7 @@ impl Names<'_> {
             TypedKind::Not(inner) => code(Form::Copy, format!("!{}", self.operand(inner)?)),
             TypedKind::Binary(operator, left, right) => self.binary(*operator, left, right, &typed.ty),
             TypedKind::If(condition, then, otherwise) => {
-                let branch = |branch: &Typed| self.given_away(branch, &typed.ty);
+                let branch = |branch: &Typed| self.moved(branch, &typed.ty);
                 let condition = self.emit(condition)?.text;
                 let text =
                     format!("if {condition} {{ {} }} else {{ {} }}", branch(then)?, branch(otherwise)?);
@@ -180,7 +180,7 @@ impl Names<'_> {
         match variable {
             _ if self.locals => {
                 let form = match ty {
-                    ty if is_tensor(ty) => Form::Lent,
+                    ty if is_tensor(ty) => Form::Unpacked,
                     ty if is_list(ty) => Form::Borrowed,
                     _ => Form::Copy,
                 };
@@ -188,15 +188,17 @@ impl Names<'_> {
             }
             Variable::Input(_) | Variable::Output(_) => {
                 let field = self.field(variable, None).ok_or("a value that is not saved")?;
-                match field.held {
-                    Held::Tensor | Held::Tensors if is_optional(ty) => {
+                match field.storage {
+                    FieldStorage::Tensor | FieldStorage::Tensors if is_optional(ty) => {
                         code(Form::Borrowed, format!("{}.as_ref()", field.name))
                     }
-                    Held::Tensor if !is_list(ty) => code(Form::Lent, field.name.clone()),
-                    Held::Tensor | Held::Tensors => code(Form::Borrowed, field.name.clone()),
-                    Held::Copy => code(Form::Copy, format!("self.{}", field.name)),
-                    Held::List => code(Form::Borrowed, format!("&self.{}", field.name)),
-                    Held::OptionalList => code(Form::Borrowed, format!("self.{}.as_deref()", field.name)),
+                    FieldStorage::Tensor if !is_list(ty) => code(Form::Unpacked, field.name.clone()),
+                    FieldStorage::Tensor | FieldStorage::Tensors => code(Form::Borrowed, field.name.clone()),
+                    FieldStorage::Copy => code(Form::Copy, format!("self.{}", field.name)),
+                    FieldStorage::List => code(Form::Borrowed, format!("&self.{}", field.name)),
+                    FieldStorage::OptionalList => {
+                        code(Form::Borrowed, format!("self.{}.as_deref()", field.name))
+                    }
                 }
             }
             Variable::Gradient(index) if is_optional(ty) => {
@@ -213,8 +215,8 @@ impl Names<'_> {
         if let TypedKind::Variable(variable) = &inner.kind
             && let Some(field) = self.field(variable, Some(property))
         {
-            return match field.held {
-                Held::List => code(Form::Borrowed, format!("&self.{}", field.name)),
+            return match field.storage {
+                FieldStorage::List => code(Form::Borrowed, format!("&self.{}", field.name)),
                 _ => code(Form::Copy, format!("self.{}", field.name)),
             };
         }
@@ -251,7 +253,7 @@ impl Names<'_> {
         }
     }
 
-    /// A part of a longer expression, in parentheses if it is an expression of its own.
+    /// An operand of a longer expression, in parentheses if it is a binary or conditional expression.
     fn operand(&self, typed: &Typed) -> Result<String, String> {
         let text = self.emit(typed)?.text;
         let joined = matches!(typed.kind, TypedKind::Binary(..) | TypedKind::If(..)) && !text.ends_with(")?");
@@ -308,10 +310,10 @@ impl Names<'_> {
         let schema = schema.ok_or_else(|| format!("`{function}` has no signature"))?;
         let parameters: Vec<&Argument> = schema.inputs().collect();
         let mut passed = vec![];
-        let mut place = 0;
+        let mut index = 0;
         for argument in arguments {
-            let parameter = parameters.get(place).ok_or("more arguments than parameters")?;
-            place += if matches!(argument, Passed::Options(_)) { 4 } else { 1 };
+            let parameter = parameters.get(index).ok_or("more arguments than parameters")?;
+            index += if matches!(argument, Passed::Options(_)) { 4 } else { 1 };
             passed.push(self.argument(argument, parameter)?);
         }
         let copies = !is_tensor(ty) && !is_list(ty) && !matches!(ty, Ty::Tuple(_));
@@ -335,7 +337,7 @@ impl Names<'_> {
         }
     }
 
-    /// A value where a parameter of the type is.
+    /// A value converted to the type of a parameter.
     fn converted(&self, value: &Typed, ty: &Type) -> Result<String, String> {
         let conversion = value.ty.conversion(ty).ok_or_else(|| format!("{} as `{ty}`", value.ty))?;
         self.convert(value, &conversion, ty)
@@ -344,7 +346,7 @@ impl Names<'_> {
     fn convert(&self, value: &Typed, conversion: &Conversion, ty: &Type) -> Result<String, String> {
         let emitted = || self.emit(value);
         Ok(match (conversion, &value.kind) {
-            // Truth values of a known number are passed by value.
+            // A list of bools of fixed length is passed by value.
             (Conversion::Same, TypedKind::List(items)) if matches!(ty, Type::List(_, Some(_))) => {
                 self.list(items, ty)?
             }
@@ -364,14 +366,14 @@ impl Names<'_> {
 
     fn list(&self, items: &[Typed], ty: &Type) -> Result<String, String> {
         let Type::List(element, size) = ty else { return Err(format!("a list as `{ty}`")) };
-        let item = |item: &Typed| self.given_away(item, &Ty::of(element));
+        let item = |item: &Typed| self.moved(item, &Ty::of(element));
         let items: Result<Vec<String>, String> = items.iter().map(item).collect();
         let by_value = size.is_some() && **element == Type::Base(BaseType::Bool);
         Ok(format!("{}[{}]", if by_value { "" } else { "&" }, items?.join(", ")))
     }
 
-    /// A value that is given away as one of another type.
-    fn given_away(&self, value: &Typed, ty: &Ty) -> Result<String, String> {
+    /// A value that is converted to a type and moved.
+    fn moved(&self, value: &Typed, ty: &Ty) -> Result<String, String> {
         let own = || Ok(self.emit(value)?.owned(&value.ty));
         match ty {
             _ if value.ty == *ty || value.ty == Ty::None => own(),

@@ -1,7 +1,7 @@
-//! The kernels under `Autograd` and `ADInplaceOrView`: call what is below, and note where the result came from.
+//! The kernels for `Autograd` and `ADInplaceOrView`: they call the kernel below, and record the history or the base of the result.
 
 use super::Plan;
-use super::node::{Field, Held, Node};
+use super::node::{Field, FieldStorage, Node};
 use crate::derivatives::Differentiable;
 use crate::emit::calls;
 use crate::formula::{Property, SavedWhat, Variable};
@@ -26,7 +26,7 @@ pub(super) fn emit(operator: &Operator<'_>, plan: &Plan<'_>) -> Result<String, S
     let name = naming::operator_static(&schema.name);
     let function = operator.function();
     let mut text = format!("{recording}\n\nregister!({name}, Autograd, {function});\n");
-    // What gives no gradient gives no tangent either, and what refuses gradients refuses tangents.
+    // An operator without gradient has no tangent either, and one that refuses gradients refuses tangents.
     if matches!(plan, Plan::Unrecorded | Plan::Refused) && !schema.is_in_place() {
         text += &format!("register!({name}, ForwardGrad, {function});\n");
     }
@@ -37,34 +37,34 @@ pub(super) fn emit(operator: &Operator<'_>, plan: &Plan<'_>) -> Result<String, S
     Ok(text)
 }
 
-/// What makes a result part of the graph: inputs with a gradient, and the value of the node.
+/// What a kernel needs to record a result: the inputs with a gradient, and the value of the node.
 struct History<'a> {
     inputs: Vec<&'a Argument>,
     /// What is computed before the operator runs, because it may change afterwards.
     before: Vec<(String, String)>,
     /// The value of the node; with `before` and the results in scope.
     node: String,
-    /// Whether it is a name alone.
+    /// Whether it is a name without fields.
     plain: bool,
-    /// Which results have a gradient; empty if all.
-    carries: Vec<bool>,
+    /// Which results have a gradient; empty if all have.
+    differentiable: Vec<bool>,
 }
 
 fn tensors<'a>(operator: &'a Operator<'_>) -> Vec<&'a Argument> {
     operator.schema.arguments().filter(|argument| argument.ty.holds_tensors()).collect()
 }
 
-/// The operator has no derivative: asking for the gradient is an error that names it.
+/// The operator has no derivative: computing the gradient is an error that names it.
 fn missing<'a>(operator: &'a Operator<'_>, name: &str) -> History<'a> {
     let node = format!("record::NotImplemented({name:?})");
-    History { inputs: tensors(operator), before: vec![], node, plain: true, carries: vec![] }
+    History { inputs: tensors(operator), before: vec![], node, plain: true, differentiable: vec![] }
 }
 
-/// What is written does not depend on anything that has a gradient.
+/// The operator writes values that depend on nothing with a gradient.
 fn overwritten<'a>(operator: &'a Operator<'_>) -> Result<History<'a>, String> {
     let self_ = operator.schema.self_argument().ok_or("an in-place operator without `self`")?;
     let node = "record::Overwritten".to_owned();
-    Ok(History { inputs: vec![self_], before: vec![], node, plain: true, carries: vec![] })
+    Ok(History { inputs: vec![self_], before: vec![], node, plain: true, differentiable: vec![] })
 }
 
 impl<'a> History<'a> {
@@ -98,16 +98,16 @@ impl<'a> History<'a> {
         };
         let plain = fields.is_empty();
         let node_text = if plain { path } else { format!("{path} {{ {} }}", fields.join(", ")) };
-        let carries = carries(node);
-        Ok(Self { inputs: node.inputs.clone(), before, node: node_text, plain, carries })
+        let differentiable = differentiable(node);
+        Ok(Self { inputs: node.inputs.clone(), before, node: node_text, plain, differentiable })
     }
 }
 
-/// Which results have a gradient, if not all.
-fn carries(node: &Node<'_>) -> Vec<bool> {
-    let said = &node.derivative.derivative.output_differentiability;
-    let all = said.iter().all(|output| *output != Differentiable::Known(false));
-    if all { vec![] } else { said.iter().map(|output| *output != Differentiable::Known(false)).collect() }
+/// Which results have a gradient, if not all have.
+fn differentiable(node: &Node<'_>) -> Vec<bool> {
+    let outputs = node.derivative.derivative.output_differentiability.iter();
+    let outputs: Vec<bool> = outputs.map(|output| *output != Differentiable::Known(false)).collect();
+    if outputs.contains(&false) { outputs } else { vec![] }
 }
 
 /// The value of a field, from the arguments and results of the call.
@@ -123,7 +123,7 @@ fn saved(operator: &Operator<'_>, node: &Node<'_>, field: &Field) -> Result<Stri
     };
     match field.what {
         SavedWhat::Property(property) => Ok(property_of(&source, property, &field.ty)),
-        SavedWhat::Value => Ok(kept(&source, field)),
+        SavedWhat::Value => Ok(to_owned(&source, field)),
         SavedWhat::Tensor => match &field.variable {
             Variable::Output(index) => output(operator, &source, *index, field),
             _ => Ok(input(operator, node, &source, field)),
@@ -133,8 +133,8 @@ fn saved(operator: &Operator<'_>, node: &Node<'_>, field: &Field) -> Result<Stri
 
 fn output(operator: &Operator<'_>, source: &str, index: usize, field: &Field) -> Result<String, String> {
     let borrow = if operator.schema.is_in_place() { "" } else { "&" };
-    match field.held {
-        Held::Tensors => Ok(format!("record::saved_outputs({borrow}{source})?")),
+    match field.storage {
+        FieldStorage::Tensors => Ok(format!("record::saved_outputs({borrow}{source})?")),
         _ => Ok(format!("SavedVariable::output({borrow}{source}, {index})?")),
     }
 }
@@ -150,8 +150,8 @@ fn input(operator: &Operator<'_>, node: &Node<'_>, source: &str, field: &Field) 
         _ if written && used.is_none() => format!("record::original_always({source})?"),
         _ if written => format!("record::original({condition}, {source})?"),
         _ => {
-            // An input is known by its edge.
-            match (used, place(node, source)) {
+            // The history of an input is saved as the number of its edge.
+            match (used, edge_index(node, source)) {
                 (Some(used), Some(nr)) => format!("record::saved_input({used}, {source}, {nr})?"),
                 (Some(used), None) => format!("record::saved_other({used}, {source})?"),
                 (None, Some(nr)) => format!("SavedVariable::input({source}, {nr})?"),
@@ -161,26 +161,26 @@ fn input(operator: &Operator<'_>, node: &Node<'_>, source: &str, field: &Field) 
     }
 }
 
-/// The number of an input's edge; those after a list have none that is known.
-fn place(node: &Node<'_>, name: &str) -> Option<usize> {
-    let place = node.inputs.iter().position(|input| naming::identifier(&input.name) == name)?;
-    let lists = node.inputs[..=place].iter().any(|input| matches!(input.ty, Type::List(..)));
-    (!lists).then_some(place)
+/// The index of an input's edge. It is not known for a list, and for inputs after one.
+fn edge_index(node: &Node<'_>, name: &str) -> Option<usize> {
+    let index = node.inputs.iter().position(|input| naming::identifier(&input.name) == name)?;
+    let lists = node.inputs[..=index].iter().any(|input| matches!(input.ty, Type::List(..)));
+    (!lists).then_some(index)
 }
 
-/// The condition under which a formula that uses the field is wanted; none where that is always so.
+/// The condition under which a formula that uses the field is needed; `None` if one always is.
 fn used(node: &Node<'_>, field: &Field) -> Option<String> {
     if field.always {
         return None;
     }
-    let mut wanted = vec![];
+    let mut conditions = vec![];
     for name in field.used_by.iter().flat_map(|index| &node.formulas[*index].names) {
-        wanted.push(match place(node, &naming::identifier(name)) {
-            Some(place) => format!("edges[{place}].is_some()"),
+        conditions.push(match edge_index(node, &naming::identifier(name)) {
+            Some(index) => format!("edges[{index}].is_some()"),
             None => return Some("true".to_owned()),
         });
     }
-    Some(wanted.join(" || "))
+    Some(conditions.join(" || "))
 }
 
 fn property_of(source: &str, property: Property, ty: &Type) -> String {
@@ -194,7 +194,7 @@ fn property_of(source: &str, property: Property, ty: &Type) -> String {
     }
 }
 
-fn kept(source: &str, field: &Field) -> String {
+fn to_owned(source: &str, field: &Field) -> String {
     let list = match field.ty.without_optional() {
         Type::Base(BaseType::Str) => "str::to_owned",
         Type::List(inner, _) if matches!(**inner, Type::Base(BaseType::Int | BaseType::SymInt)) => {
@@ -202,14 +202,14 @@ fn kept(source: &str, field: &Field) -> String {
         }
         _ => "<[_]>::to_vec",
     };
-    match field.held {
-        Held::List => format!("{list}({source})"),
-        Held::OptionalList => format!("{source}.map({list})"),
+    match field.storage {
+        FieldStorage::List => format!("{list}({source})"),
+        FieldStorage::OptionalList => format!("{source}.map({list})"),
         _ => source.to_owned(),
     }
 }
 
-/// The edges of inputs without lists, of which there are as many as inputs, come in an array.
+/// The call that collects the edges: in an array if no input is a list, so that there are as many edges as inputs.
 fn recorded_edges(inputs_: &[&Argument]) -> String {
     let tensor = |ty: &Type| *ty == Type::Base(BaseType::Tensor);
     let is_optional = |input: &Argument| !tensor(&input.ty) && tensor(input.ty.without_optional());
@@ -224,7 +224,7 @@ fn recorded_edges(inputs_: &[&Argument]) -> String {
     format!("record::recorded_edges_optional([{}])", inputs_.iter().map(input).collect::<Vec<_>>().join(", "))
 }
 
-/// Whether all are plain tensors, which have functions of their own.
+/// A call of a function of `record` for the inputs. There is a variant for plain tensors, and one for inputs of any kind.
 fn inputs(name: &str, inputs: &[&Argument]) -> String {
     let plain = inputs.iter().all(|input| input.ty == Type::Base(BaseType::Tensor));
     let names: Vec<String> = inputs.iter().map(|input| naming::identifier(&input.name)).collect();
@@ -269,7 +269,7 @@ fn results(operator: &Operator<'_>) -> Vec<String> {
 fn functional(operator: &Operator<'_>, history: &History<'_>) -> Result<String, String> {
     let names = results(operator);
     let pattern = if names.len() == 1 { names[0].clone() } else { format!("({})", names.join(", ")) };
-    // A lone tensor is given its history while nobody else holds it.
+    // The history of a single tensor is set while nobody else owns it, which needs no lock.
     let lone =
         matches!(operator.schema.returns.as_slice(), [only] if only.ty == Type::Base(BaseType::Tensor));
     let mutable = if lone { "mut " } else { "" };
@@ -301,11 +301,11 @@ fn set_history(operator: &Operator<'_>, history: &History<'_>, names: &[String])
         }
         _ => {
             let all = names[..tensors].iter().map(|name| format!("&{name}")).collect::<Vec<_>>().join(", ");
-            Ok(match history.carries.is_empty() {
+            Ok(match history.differentiable.is_empty() {
                 true => format!("record::set_history_of_all(&[{all}], edges, {node});"),
                 false => {
-                    let carries = &history.carries[..tensors.min(history.carries.len())];
-                    format!("record::set_history_of_some(&[{all}], &{carries:?}, edges, {node});")
+                    let differentiable = &history.differentiable[..tensors.min(history.differentiable.len())];
+                    format!("record::set_history_of_some(&[{all}], &{differentiable:?}, edges, {node});")
                 }
             })
         }
@@ -326,7 +326,7 @@ fn in_place(operator: &Operator<'_>, history: &History<'_>) -> Result<String, St
     if !history.plain {
         let made = format!("let backward = {node};\n");
         node = "backward".to_owned();
-        // With results among what is saved, the value is made after the call.
+        // If results are saved, the value is made after the call.
         let late = !history.before.is_empty() || made.contains("SavedVariable::output(");
         if late { after = made } else { before += &made }
     }
@@ -353,7 +353,7 @@ fn out(operator: &Operator<'_>, checked: Vec<&Argument>) -> String {
 fn tracked(operator: &Operator<'_>) -> Result<String, String> {
     let schema = &operator.schema;
     let source = schema.inputs().find(|argument| argument.alias.is_some());
-    let source = source.ok_or("a view names the argument it looks at")?;
+    let source = source.ok_or("a view has an argument with an alias annotation")?;
     let helper = match schema.returns.as_slice() {
         [only] if only.ty == Type::Base(BaseType::Tensor) => "view",
         [only] if matches!(only.ty, Type::List(..)) => "views",

@@ -1,4 +1,4 @@
-//! The node of an operator: a struct of what its formulas need, and the formulas.
+//! The node of an operator: a struct of the values that its formulas use, and the formulas.
 
 use super::expression::Names;
 use crate::derivatives::{Body, TypedDerivative, TypedFormula};
@@ -10,7 +10,7 @@ use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 pub(in crate::emit) struct Node<'a> {
     /// `AddBackward0`
     pub(super) name: String,
-    /// The family of the file it stands in.
+    /// The family of the file in which it is defined.
     pub(super) family: &'a str,
     pub(in crate::emit) derivative: &'a TypedDerivative,
     /// The arguments with a gradient, in the order of the schema, which is that of the edges.
@@ -20,33 +20,33 @@ pub(in crate::emit) struct Node<'a> {
     pub(super) fields: Vec<Field>,
 }
 
-/// One thing a node keeps.
+/// A value that a node saves.
 #[derive(Clone, Debug)]
 pub(in crate::emit) struct Field {
     pub(super) name: String,
     pub(super) variable: Variable,
     pub(super) what: SavedWhat,
-    /// The type of what it is taken from.
+    /// The type of the argument or result from which it is taken.
     pub(super) ty: Type,
-    pub(super) held: Held,
+    pub(super) storage: FieldStorage,
     /// The formulas that use it.
     pub(super) used_by: Vec<usize>,
-    /// Whether every formula does, so that it is there whenever the node is.
+    /// Whether every formula uses it, so that it is always saved.
     pub(super) always: bool,
 }
 
-/// How a field holds its value.
+/// How a field stores its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum FieldStorage {
     /// A saved tensor.
     Tensor,
     /// Several saved tensors.
     Tensors,
     /// A plain value.
     Copy,
-    /// A list of plain values, or a text.
+    /// A list of plain values, or a string.
     List,
-    /// One that may be absent.
+    /// An optional list or string.
     OptionalList,
 }
 
@@ -59,7 +59,7 @@ impl Field {
     }
 
     pub(super) fn is_tensor(&self) -> bool {
-        matches!(self.held, Held::Tensor | Held::Tensors)
+        matches!(self.storage, FieldStorage::Tensor | FieldStorage::Tensors)
     }
 
     pub(super) fn is_output(&self) -> bool {
@@ -69,15 +69,15 @@ impl Field {
     /// The type of the field.
     fn rust_type(&self) -> Result<String, String> {
         let optional = self.ty.is_optional() || (!self.always && !self.is_output());
-        Ok(match (self.held, &self.what) {
-            (Held::Tensor, _) if optional => "Option<SavedVariable>".to_owned(),
-            (Held::Tensor, _) => "SavedVariable".to_owned(),
-            (Held::Tensors, _) => match &self.ty {
+        Ok(match (self.storage, &self.what) {
+            (FieldStorage::Tensor, _) if optional => "Option<SavedVariable>".to_owned(),
+            (FieldStorage::Tensor, _) => "SavedVariable".to_owned(),
+            (FieldStorage::Tensors, _) => match &self.ty {
                 Type::List(inner, _) if inner.is_optional() => "Vec<Option<SavedVariable>>".to_owned(),
                 _ => "Vec<SavedVariable>".to_owned(),
             },
             (_, SavedWhat::Property(property)) => property_type(*property, &self.ty).to_owned(),
-            _ => kept_type(&self.ty).ok_or_else(|| format!("a `{}` that is saved", self.ty))?,
+            _ => owned_type(&self.ty).ok_or_else(|| format!("a `{}` that is saved", self.ty))?,
         })
     }
 
@@ -85,9 +85,9 @@ impl Field {
     fn unpacked(&self) -> String {
         let name = &self.name;
         let list = matches!(&self.ty, Type::List(inner, _) if inner.is_optional());
-        let value = match self.held {
-            Held::Tensors if list => format!("record::unpack_optionals(&self.{name}, cx)?"),
-            Held::Tensors => format!("record::unpack_list(&self.{name}, cx)?"),
+        let value = match self.storage {
+            FieldStorage::Tensors if list => format!("record::unpack_optionals(&self.{name}, cx)?"),
+            FieldStorage::Tensors => format!("record::unpack_list(&self.{name}, cx)?"),
             _ if self.ty.is_optional() => format!("record::unpack_optional(&self.{name}, cx)?"),
             _ if self.always || self.is_output() => format!("self.{name}.unpack(cx)?"),
             _ => format!("record::unpack(&self.{name}, cx)?"),
@@ -111,10 +111,10 @@ fn property_type(property: Property, ty: &Type) -> &'static str {
     }
 }
 
-/// The type of an argument that is kept, if it can be.
-fn kept_type(ty: &Type) -> Option<String> {
+/// The owned Rust type of an argument that is saved, if it can be.
+fn owned_type(ty: &Type) -> Option<String> {
     match ty {
-        Type::Optional(inner) => kept_type(inner).map(|inner| format!("Option<{inner}>")),
+        Type::Optional(inner) => owned_type(inner).map(|inner| format!("Option<{inner}>")),
         Type::List(inner, size) => match (inner.as_ref(), size) {
             (Type::Base(BaseType::Int | BaseType::SymInt), _) => Some("DimVec".to_owned()),
             (Type::Base(BaseType::Bool), Some(size)) => Some(format!("[bool; {size}]")),
@@ -129,25 +129,25 @@ fn kept_type(ty: &Type) -> Option<String> {
     }
 }
 
-fn held(what: SavedWhat, ty: &Type) -> Held {
+fn storage(what: SavedWhat, ty: &Type) -> FieldStorage {
     let by_value = |ty: &Type| match ty {
         Type::List(inner, Some(_)) => **inner == Type::Base(BaseType::Bool),
         Type::List(..) | Type::Base(BaseType::Str) => false,
         _ => true,
     };
     match what {
-        SavedWhat::Tensor if matches!(ty, Type::List(..)) => Held::Tensors,
-        SavedWhat::Tensor => Held::Tensor,
-        SavedWhat::Property(Property::Sizes | Property::Strides) => Held::List,
-        SavedWhat::Property(_) => Held::Copy,
-        SavedWhat::Value if by_value(ty.without_optional()) => Held::Copy,
-        SavedWhat::Value if ty.is_optional() => Held::OptionalList,
-        SavedWhat::Value => Held::List,
+        SavedWhat::Tensor if matches!(ty, Type::List(..)) => FieldStorage::Tensors,
+        SavedWhat::Tensor => FieldStorage::Tensor,
+        SavedWhat::Property(Property::Sizes | Property::Strides) => FieldStorage::List,
+        SavedWhat::Property(_) => FieldStorage::Copy,
+        SavedWhat::Value if by_value(ty.without_optional()) => FieldStorage::Copy,
+        SavedWhat::Value if ty.is_optional() => FieldStorage::OptionalList,
+        SavedWhat::Value => FieldStorage::List,
     }
 }
 
 impl<'a> Node<'a> {
-    /// The node of a derivative, or `None` where no input has one.
+    /// The node of a derivative, or `None` if no input has a gradient.
     pub(super) fn new(
         derivative: &'a TypedDerivative,
         family: &'a str,
@@ -156,12 +156,12 @@ impl<'a> Node<'a> {
         let constant = |formula: &&TypedFormula| formula.body == Body::Special(Special::NonDifferentiable);
         let mut formulas: Vec<&TypedFormula> = derivative.backward.iter().filter(|f| !constant(f)).collect();
         let schema = &derivative.derivative.schema;
-        let place = |name: &String| schema.inputs().position(|argument| argument.name == *name);
-        formulas.sort_by_key(|formula| formula.names.first().map(place));
+        let index = |name: &String| schema.inputs().position(|argument| argument.name == *name);
+        formulas.sort_by_key(|formula| formula.names.first().map(index));
         let names: Vec<&String> = formulas.iter().flat_map(|formula| &formula.names).collect();
         let inputs: Vec<&Argument> = schema.inputs().filter(|a| names.contains(&&a.name)).collect();
         if inputs.iter().map(|argument| &argument.name).ne(names.iter().copied()) {
-            return Err("a formula of several inputs names them as they stand in the signature".to_owned());
+            return Err("a formula of several inputs names them in the order of the signature".to_owned());
         }
         let mut node = Self { name, family, derivative, inputs, formulas, fields: vec![] };
         node.fields = node.fields()?;
@@ -179,20 +179,21 @@ impl<'a> Node<'a> {
             .map(|formula| typed(formula).map_or(vec![], |typed| saved([typed])))
             .collect();
         let all = saved(self.formulas.iter().filter_map(typed));
-        let field = |kept: Saved| {
-            let inside = |used: &Saved| kept.what == SavedWhat::Tensor && !all.contains(used);
-            let mine = |used: &Saved| used.variable == kept.variable && (*used == kept || inside(used));
+        let field = |value: Saved| {
+            // A formula that uses a property of a tensor uses the tensor itself, if that is saved instead of the property.
+            let inside = |used: &Saved| value.what == SavedWhat::Tensor && !all.contains(used);
+            let mine = |used: &Saved| used.variable == value.variable && (*used == value || inside(used));
             let used_by: Vec<usize> = (0..uses.len()).filter(|index| uses[*index].iter().any(mine)).collect();
-            let (name, ty) = self.source(&kept.variable)?;
-            let name = match kept.what {
+            let (name, ty) = self.source(&value.variable)?;
+            let name = match value.what {
                 SavedWhat::Property(property) => {
                     format!("{}_{}", name.trim_end_matches('_'), suffix(property))
                 }
                 SavedWhat::Tensor | SavedWhat::Value => name,
             };
             let always = used_by.len() == self.formulas.len();
-            let held = held(kept.what, &ty);
-            Ok(Field { name, variable: kept.variable, what: kept.what, ty, held, used_by, always })
+            let storage = storage(value.what, &ty);
+            Ok(Field { name, variable: value.variable, what: value.what, ty, storage, used_by, always })
         };
         all.iter().cloned().map(field).collect()
     }
@@ -234,7 +235,7 @@ impl<'a> Node<'a> {
         ))
     }
 
-    /// The function that shows the saved tensors, if there are any.
+    /// The function that visits the saved tensors, if there are any.
     fn owns(&self) -> Result<String, String> {
         let mut text = String::new();
         for field in self.fields.iter().filter(|field| field.is_tensor()) {
@@ -317,7 +318,7 @@ impl<'a> Node<'a> {
         matches!(&formula.body, Body::Expression(typed) if uses(typed, &Variable::Mask))
     }
 
-    /// The body of the closure of one formula, with what only it and some others unpack.
+    /// The body of the closure of one formula. It unpacks the tensors that not every formula uses.
     fn closure(
         &self,
         index: usize,
@@ -330,7 +331,7 @@ impl<'a> Node<'a> {
             Body::Special(Special::NotImplemented(name)) => {
                 return Ok(format!("record::not_implemented({name:?})"));
             }
-            Body::Special(_) => return Err("a word that is no formula of a gradient".to_owned()),
+            Body::Special(_) => return Err("expected a formula of a gradient".to_owned()),
         };
         let mine = |field: &&Field| field.is_tensor() && !field.always && field.used_by.contains(&index);
         let lets: String = self.fields.iter().filter(mine).map(Field::unpacked).collect();
@@ -358,7 +359,7 @@ fn suffix(property: Property) -> String {
     }
 }
 
-/// The number of the output whose gradient a formula takes for granted.
+/// The number of the output whose gradient a formula uses without checking whether it is defined.
 fn only_gradient(typed: &Typed) -> Option<usize> {
     match &typed.kind {
         TypedKind::Variable(Variable::Gradient(index))

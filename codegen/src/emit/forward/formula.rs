@@ -1,4 +1,4 @@
-//! Formulas of tangents: a sum of terms, each linear in one tangent and left out where that is not there.
+//! Formulas of tangents: a sum of terms, each of which is linear in the tangent of one argument and is skipped if that has none.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(super) struct Signatures<'a> {
     pub(super) helpers: &'a [FunctionSchema],
 }
 
-/// The function that gives the tangents of all results, an absent one for those without a formula. An input without a gradient
-/// has no term either, and is refused as it is in a backward pass.
+/// The function that computes the tangents of all results; results without a formula have no tangent. An input whose gradient is not
+/// implemented has no term, and its tangent is refused as its gradient is in a backward pass.
 pub(super) fn function(
     schema: &FunctionSchema,
     name: &str,
@@ -40,11 +40,11 @@ pub(super) fn function(
         for term in terms(typed) {
             collect(term, &mut used);
             let tangent = only_tangent(term)?;
-            let place = schema.arguments().position(|argument| argument.name == tangent);
-            let place = place.ok_or("there is no such argument")?;
+            let argument = schema.arguments().position(|argument| argument.name == tangent);
+            let argument = argument.ok_or("there is no such argument")?;
             let value = names.value(term)?;
             sums += &format!(
-                "if let Some({tangent}_t) = call.tangent({place}) {{\ntangent{index}.add({value})?;\n}}\n"
+                "if let Some({tangent}_t) = call.tangent({argument}) {{\ntangent{index}.add({value})?;\n}}\n"
             );
         }
         tangents[index] = format!("tangent{index}.of(result{index})?");
@@ -60,7 +60,7 @@ pub(super) fn function(
     ))
 }
 
-/// A tangent never goes missing in silence: an input with a gradient has a term, unless the gradient is zero.
+/// Checks that no tangent is ignored: an input with a gradient has a term, unless the gradient is zero.
 fn complete(derivative: &TypedDerivative) -> Result<(), String> {
     let mut found = vec![];
     for formula in &derivative.forward {
@@ -86,8 +86,8 @@ fn refusals(schema: &FunctionSchema, derivative: &TypedDerivative) -> String {
     let mut text = String::new();
     for formula in &derivative.backward {
         let Body::Special(Special::NotImplemented(what)) = &formula.body else { continue };
-        let places = schema.arguments().enumerate().filter(|(_, a)| formula.names.contains(&a.name));
-        text.extend(places.map(|(place, _)| format!("call.refuse({place}, {what:?})?;\n")));
+        let refused = schema.arguments().enumerate().filter(|(_, a)| formula.names.contains(&a.name));
+        text.extend(refused.map(|(index, _)| format!("call.refuse({index}, {what:?})?;\n")));
     }
     text
 }
@@ -155,13 +155,12 @@ fn taken(schema: &FunctionSchema, variable: &Variable, ty: &Ty) -> Result<String
             _ => Ok(format!("let {name} = call.result({index})?;\n")),
         },
         Variable::Input(input) => {
-            let place = schema.arguments().position(|argument| argument.name == *input);
-            let argument = place.and_then(|place| schema.arguments().nth(place));
-            let (Some(place), Some(argument)) = (place, argument) else {
+            let mut arguments = schema.arguments().enumerate();
+            let Some((index, argument)) = arguments.find(|(_, argument)| argument.name == *input) else {
                 return Err(format!("there is no argument `{input}`"));
             };
             let take = naming::boxed(&argument.ty).ok_or("an argument that cannot be taken")?;
-            Ok(format!("let {name} = call.argument({place})?.{take}()?;\n"))
+            Ok(format!("let {name} = call.argument({index})?.{take}()?;\n"))
         }
         _ => Err("a formula of tangents names arguments and results".to_owned()),
     }

@@ -2,7 +2,7 @@
 
 //! Tangents of the operators in `binary`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -21,17 +21,17 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(MUL_TENSOR, Rule::Results(Way::Formula(mul_tensor_tangents), &[0, 1]));
+forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(mul_tensor_tangents), &[0, 1]));
 
-rule!(MUL__TENSOR, Rule::InPlace { twin: &ops::MUL_TENSOR, order: &[] });
+forward_kernel!(MUL__TENSOR, ForwardKernel::InPlace { functional: &ops::MUL_TENSOR, order: &[] });
 
-rule!(NEG, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(NEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(EXP, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(EXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ADD_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(ADD_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(GATHER, Rule::Results(Way::Transposed, &[0, 2]));
+forward_kernel!(GATHER, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
 
 fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -44,6 +44,6 @@ fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(MAX_DIM, Rule::Results(Way::Formula(max_dim_tangents), &[0]));
+forward_kernel!(MAX_DIM, ForwardKernel::Functional(JvpRule::Formula(max_dim_tangents), &[0]));
 
-rule!(PROD, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(PROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -1,13 +1,13 @@
-//! What anomaly mode finds in a pass: where the node that failed was recorded, and which one made a NaN.
+//! What anomaly mode adds to a pass: errors say where the node that failed was recorded, and a node that returns a NaN fails.
 
 use crate::grad_mode::no_grad;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::Node;
-use crate::{anomaly, handle};
+use crate::{anomaly, factory};
 use flambeau_core::{Error, Result, ScalarType, bail};
 use flambeau_ops::Tensor;
 
-/// `error` from running `node`, with where the node was recorded, if the mode is on.
+/// Adds to an `error` of `node` the backtrace of the call that recorded the node, if the mode is on.
 pub(super) fn explain(error: Error, node: &dyn Node) -> Error {
     if !anomaly::is_anomaly_enabled().0 {
         return error;
@@ -24,7 +24,7 @@ pub(super) fn explain(error: Error, node: &dyn Node) -> Error {
     })
 }
 
-/// Refuses NaN among the gradients that `node` made, if the mode asks for it.
+/// Refuses NaN among the gradients that `node` returned, if the mode includes this check.
 #[inline]
 pub(super) fn check_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
     if anomaly::looks_for_nan() { refuse_nan(node, grads) } else { Ok(()) }
@@ -44,6 +44,6 @@ fn refuse_nan(node: &dyn Node, grads: &Gradients) -> Result<()> {
 }
 
 fn has_nan(grad: &Tensor) -> Result<bool> {
-    let values = handle::to_dtype(grad, ScalarType::F64)?.to_vec::<f64>()?;
+    let values = factory::to_dtype(grad, ScalarType::F64)?.to_vec::<f64>()?;
     Ok(values.iter().any(|value| value.is_nan()))
 }

@@ -1,7 +1,7 @@
-//! What a pass notes about each node that it meets, and how it finds that again.
+//! The list of the nodes that a pass reaches, with its data about each, and the mapping from nodes to indices in this list.
 //!
-//! One pass at a time may write the number of its note into the node itself. The others, inside it or on other threads, keep
-//! a map.
+//! One pass at a time may write the index into the node itself, which is fast. Other passes, inside it or on other threads, use a
+//! hash map.
 
 use crate::graph::gradients::Gradients;
 use crate::graph::node::NodePtr;
@@ -11,65 +11,71 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Stands for "no edge".
-pub(super) const NOWHERE: u32 = u32::MAX;
+/// The target of an input without edge.
+pub(super) const NO_TARGET: u32 = u32::MAX;
 
-/// Room for this many nodes from the start.
-const SMALL: usize = 16;
+/// The initial capacity, in nodes.
+const INITIAL_CAPACITY: usize = 16;
 
-/// A node that the pass meets. Borrowed: whoever holds the roots holds the graph, whose edges never change.
+/// A node that the pass reaches. It can be borrowed for the whole pass: the roots own the graph, and edges never change.
 pub(super) struct Entry<'a> {
     pub(super) node: &'a NodePtr,
-    /// How many edges lead to it from nodes that have not run.
+    /// How many edges lead to it from nodes that have not run. PyTorch's `dependencies`.
     pub(super) waiting_for: u32,
-    /// Whether it leads to something that was asked for.
+    /// Whether the node has to run: its gradients are used for the inputs of the pass.
     pub(super) needed: bool,
-    /// Where the numbers of the entries that its edges lead to begin, in a list of all of them.
+    /// Where the targets of its edges start in `Entries::targets`.
     first_target: u32,
     pub(super) buffer: Gradients,
 }
 
-/// The entries of a pass, in the order in which it met their nodes.
+/// The entries of a pass, in the order in which it reached their nodes.
 pub(super) struct Entries<'a> {
     list: Vec<Entry<'a>>,
+    /// For each entry, and for each edge of its node, the index of the entry to which the edge leads.
     targets: Vec<u32>,
     index: Index,
 }
 
 enum Index {
-    InNodes(Right),
+    InNodes(NodeIndexLease),
     Map(HashMap<usize, u32, BuildHasherDefault<PointerHasher>>),
 }
 
-/// The right to write into nodes.
-struct Right;
+/// Permission to write indices into nodes, which one pass at a time has.
+struct NodeIndexLease;
 
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static NODE_INDEX_LEASED: AtomicBool = AtomicBool::new(false);
 
-impl Right {
-    fn take() -> Option<Right> {
-        let free = !TAKEN.load(Ordering::Relaxed) && !TAKEN.swap(true, Ordering::Acquire);
-        free.then_some(Right)
+impl NodeIndexLease {
+    fn take() -> Option<NodeIndexLease> {
+        let free =
+            !NODE_INDEX_LEASED.load(Ordering::Relaxed) && !NODE_INDEX_LEASED.swap(true, Ordering::Acquire);
+        free.then_some(NodeIndexLease)
     }
 }
 
-impl Drop for Right {
+impl Drop for NodeIndexLease {
     fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
+        NODE_INDEX_LEASED.store(false, Ordering::Release);
     }
 }
 
 impl<'a> Entries<'a> {
     pub(super) fn new() -> Self {
-        let index = match Right::take() {
-            Some(right) => Index::InNodes(right),
+        let index = match NodeIndexLease::take() {
+            Some(lease) => Index::InNodes(lease),
             None => Index::Map(HashMap::default()),
         };
-        Entries { list: Vec::with_capacity(SMALL), targets: Vec::with_capacity(2 * SMALL), index }
+        Entries {
+            list: Vec::with_capacity(INITIAL_CAPACITY),
+            targets: Vec::with_capacity(2 * INITIAL_CAPACITY),
+            index,
+        }
     }
 
-    /// The number of the node's entry, if it was met. What an earlier pass wrote into a node names no entry, or that of
-    /// another node.
+    /// The index of the node's entry, if the pass has reached the node. The index may be that of an earlier pass; then it is out of
+    /// bounds, or the entry there is that of another node.
     #[inline]
     pub(super) fn find(&self, node: &NodePtr) -> Option<u32> {
         match &self.index {
@@ -82,7 +88,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The number of the node's entry, made now if there was none.
+    /// The index of the node's entry, which is added if there is none.
     #[inline]
     pub(super) fn enter(&mut self, node: &'a NodePtr) -> u32 {
         if let Some(at) = self.find(node) {
@@ -105,7 +111,7 @@ impl<'a> Entries<'a> {
         at
     }
 
-    /// Enters what the edges of an entry lead to. Once for each entry, in their order.
+    /// Adds the nodes to which the edges of an entry lead. To be called once for each entry, in their order.
     #[inline]
     pub(super) fn enter_targets(&mut self, at: usize) {
         let entry = &mut self.list[at];
@@ -114,7 +120,7 @@ impl<'a> Entries<'a> {
         for edge in node.header().edges() {
             let target = match edge {
                 Some(edge) => self.enter(&edge.node),
-                None => NOWHERE,
+                None => NO_TARGET,
             };
             if let Some(entry) = self.list.get_mut(target as usize) {
                 entry.waiting_for += 1;
@@ -123,13 +129,13 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// The entry that edge number `i` of an entry leads to.
+    /// The entry to which edge `i` of an entry leads.
     #[inline]
     pub(super) fn target(&self, at: u32, i: usize) -> u32 {
         self.targets[self.list[at as usize].first_target as usize + i]
     }
 
-    /// The entries that the edges of an entry lead to, or [`NOWHERE`].
+    /// The entries to which the edges of an entry lead; [`NO_TARGET`] for inputs without edge.
     pub(super) fn targets(&self, at: usize) -> &[u32] {
         let entry = &self.list[at];
         let (first, count) = (entry.first_target as usize, entry.node.header().edges().len());
@@ -153,7 +159,7 @@ impl<'a> DerefMut for Entries<'a> {
     }
 }
 
-/// Addresses of nodes are multiples of 8 or more, and differ in their middle bits: one multiplication spreads them.
+/// Hashes addresses of nodes, which are multiples of 8 or more and differ in their middle bits: one multiplication is enough.
 #[derive(Default)]
 struct PointerHasher(u64);
 
@@ -168,7 +174,7 @@ impl Hasher for PointerHasher {
 
     #[inline]
     fn write_usize(&mut self, address: usize) {
-        let spread = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ spread >> 32;
+        let product = (address as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
     }
 }

@@ -1,20 +1,21 @@
-//! One backward pass over a graph: which nodes it meets, how many gradients each waits for, and which of them matter.
+//! One backward pass over a graph: the nodes that it reaches, how many gradients each waits for, and which of them are needed.
 
-use super::entries::{Entries, NOWHERE};
+use super::entries::{Entries, NO_TARGET};
 use super::input_buffer;
 use crate::graph::node::Edge;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use std::collections::BinaryHeap;
 
-/// A gradient that was asked for: that of output `output_nr` of an entry's operator.
+/// A gradient that the pass returns: that of output `output_nr` of an entry's operator.
 pub(super) struct Capture {
     entry: u32,
     pub(super) output_nr: u32,
     pub(super) result: usize,
 }
 
-/// Nodes of which all gradients have arrived, latest recorded first. Along a chain there is never more than one.
+/// A priority queue of the nodes of which all gradients have arrived; the one that was recorded last comes first. Along a chain there
+/// is never more than one, which `first` holds outside the heap.
 #[derive(Default)]
 struct Ready {
     first: Option<(u64, u32)>,
@@ -49,7 +50,7 @@ pub(super) struct GraphTask<'a> {
 }
 
 impl<'a> GraphTask<'a> {
-    /// Walks the graph below `roots`, with a stack and not by recursion.
+    /// Traverses the graph below `roots` breadth-first, without recursion.
     pub(super) fn new(roots: &'a [Edge]) -> Self {
         let mut entries = Entries::new();
         for root in roots {
@@ -63,16 +64,16 @@ impl<'a> GraphTask<'a> {
         GraphTask { entries, ready: Ready::default(), captures: Vec::new(), restricted: false }
     }
 
-    /// Only what leads to these edges matters. Where `capture` is set, the gradients that arrive there are results, and
-    /// their nodes run only if they lead to others.
-    pub(super) fn restrict(&mut self, wanted: &[Option<Edge>], capture: bool) {
+    /// Only nodes that lead to the edges of these inputs run. Where `capture` is set, the gradients that arrive there are results,
+    /// and their nodes run only if they lead to other inputs.
+    pub(super) fn restrict(&mut self, inputs: &[Option<Edge>], capture: bool) {
         self.restricted = true;
         self.entries.iter_mut().for_each(|entry| entry.needed = false);
-        let mut asked = vec![false; self.entries.len()];
-        for (result, edge) in wanted.iter().enumerate() {
+        let mut is_input = vec![false; self.entries.len()];
+        for (result, edge) in inputs.iter().enumerate() {
             let entry = edge.as_ref().and_then(|edge| self.entries.find(&edge.node));
             if let (Some(edge), Some(entry)) = (edge, entry) {
-                asked[entry as usize] = true;
+                is_input[entry as usize] = true;
                 if capture {
                     self.captures.push(Capture { entry, output_nr: edge.input_nr, result });
                 }
@@ -81,19 +82,20 @@ impl<'a> GraphTask<'a> {
         self.captures.sort_by_key(|capture| capture.entry);
         for at in self.backwards_order() {
             let leads = self.entries.targets(at).iter().any(|target| {
-                *target != NOWHERE && (asked[*target as usize] || self.entries[*target as usize].needed)
+                let is_used = |target: usize| is_input[target] || self.entries[target].needed;
+                *target != NO_TARGET && is_used(*target as usize)
             });
-            self.entries[at].needed = leads || (asked[at] && !capture);
+            self.entries[at].needed = leads || (is_input[at] && !capture);
         }
     }
 
-    /// All entries, each after those its edges lead to.
+    /// All entries in topological order, each after those to which its edges lead.
     fn backwards_order(&self) -> Vec<usize> {
         let mut waiting: Vec<u32> = self.entries.iter().map(|entry| entry.waiting_for).collect();
         let mut order: Vec<usize> = (0..waiting.len()).filter(|at| waiting[*at] == 0).collect();
         let mut next = 0;
         while let Some(at) = order.get(next).copied() {
-            for target in self.entries.targets(at).iter().filter(|target| **target != NOWHERE) {
+            for target in self.entries.targets(at).iter().filter(|target| **target != NO_TARGET) {
                 let target = *target as usize;
                 waiting[target] -= 1;
                 if waiting[target] == 0 {
@@ -106,18 +108,18 @@ impl<'a> GraphTask<'a> {
         order
     }
 
-    /// Which edges of an entry matter, one bit each; those past the 64th always do.
+    /// Which edges of an entry need a gradient, one bit each; those past the 64th always do.
     #[inline]
     pub(super) fn needs(&self, at: u32) -> u64 {
         if !self.restricted {
             return !0;
         }
         let targets = self.entries.targets(at as usize).iter().take(64).enumerate();
-        targets.fold(0, |bits, (i, target)| bits | u64::from(self.matters(*target)) << i)
+        targets.fold(0, |bits, (i, target)| bits | u64::from(self.is_needed(*target)) << i)
     }
 
-    fn matters(&self, target: u32) -> bool {
-        target != NOWHERE && (self.entries[target as usize].needed || !self.captures(target).is_empty())
+    fn is_needed(&self, target: u32) -> bool {
+        target != NO_TARGET && (self.entries[target as usize].needed || !self.captures(target).is_empty())
     }
 
     /// The results that are gradients arriving at this entry.
@@ -131,7 +133,7 @@ impl<'a> GraphTask<'a> {
         &self.captures[start..end]
     }
 
-    /// Puts the gradient of a root in place.
+    /// Stores the gradient of a root in the buffer of its node.
     pub(super) fn seed(&mut self, root: &Edge, grad: Tensor, create_graph: bool) -> Result<()> {
         if let Some(at) = self.entries.find(&root.node) {
             input_buffer::add(&mut self.entries[at as usize].buffer, root.input_nr, grad, create_graph)?;
@@ -139,7 +141,7 @@ impl<'a> GraphTask<'a> {
         Ok(())
     }
 
-    /// Makes the nodes that wait for nothing ready; only roots can be such.
+    /// Makes the nodes ready that wait for no gradient; only roots can be such.
     pub(super) fn start(&mut self, roots: usize) {
         for at in 0..self.entries.len().min(roots) as u32 {
             if self.entries[at as usize].waiting_for == 0 {
@@ -159,7 +161,7 @@ impl<'a> GraphTask<'a> {
         self.ready.pop().map(|(_, at)| at)
     }
 
-    /// Sends a gradient along `edge`, number `i` of an entry; `None` only tells that none will come.
+    /// Sends a gradient along `edge`, which is edge `i` of an entry. `None` stands for zeros: it only counts as having arrived.
     #[inline]
     pub(super) fn send(
         &mut self,

@@ -1,11 +1,11 @@
-//! Gradients on their way into a node: summed as they arrive.
+//! The gradients that a node has received so far, summed as they arrive. PyTorch's `InputBuffer`.
 
 use crate::graph::gradients::Gradients;
 use flambeau_core::{Result, Scalar, shape};
-use flambeau_ops::native::accumulate::accumulate_;
+use flambeau_ops::native::pointwise::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 
-/// Gradients that did not come are `None`.
+/// Extends the list to `count` gradients; those that did not arrive are `None`.
 #[inline]
 pub(super) fn pad(grads: &mut Gradients, count: usize) {
     while grads.len() < count {
@@ -15,7 +15,7 @@ pub(super) fn pad(grads: &mut Gradients, count: usize) {
 
 /// Adds `grad` to what has arrived for input `input_nr`.
 ///
-/// In place only where nobody else holds the sum so far, and never where the pass is itself recorded.
+/// The sum is computed in place only where nobody else owns the tensor that is written, and never where the pass is recorded.
 #[inline]
 pub(super) fn add(buffer: &mut Gradients, input_nr: u32, grad: Tensor, create_graph: bool) -> Result<()> {
     let at = input_nr as usize;
@@ -44,7 +44,7 @@ fn sum_of(sum: Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
     ops::add_tensor(&sum, &grad, Scalar::Int(1))
 }
 
-/// Whether the tensor is ours alone, and each of its elements has memory of its own.
+/// Whether nobody else owns the tensor, and no two of its elements share memory.
 fn can_write(tensor: &Tensor) -> bool {
     tensor.is_sole_owner()
         && (tensor.is_contiguous() || shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()))

@@ -1,14 +1,14 @@
-//! Derivatives of joining, cutting and rearranging.
+//! Derivatives of operators that join, split, pad and index tensors.
 
-use crate::handle::zeros;
+use crate::factory::zeros;
 use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-/// The gradient of each of the tensors, of `sizes`, that `cat` put one behind the other.
+/// The gradient of each of the tensors of `sizes` that `cat` has concatenated.
 pub fn cat_backward(grad: &Tensor, sizes: &[DimVec], dim: i64) -> Result<Vec<Tensor>> {
     let mut start = 0;
     let mut part = |sizes: &DimVec| {
-        // Empty vectors were skipped, whatever the others' rank.
+        // `cat` skips empty vectors, whatever the rank of the other tensors.
         if sizes.as_slice() == [0] {
             return zeros(sizes, grad);
         }
@@ -20,7 +20,7 @@ pub fn cat_backward(grad: &Tensor, sizes: &[DimVec], dim: i64) -> Result<Vec<Ten
     sizes.iter().map(&mut part).collect()
 }
 
-/// Gradients of pieces of the given lengths, one behind the other; zeros for those that nobody computed.
+/// Concatenates gradients of pieces of the given lengths; zeros stand for those that were not computed.
 fn joined(grads: &[Option<Tensor>], lengths: &[i64], dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let like = grads.iter().flatten().next();
     let like = like.ok_or_else(|| Error::new(ErrorKind::Internal, "expected a gradient of some piece"))?;
@@ -84,19 +84,19 @@ pub fn repeat_backward(grad: &Tensor, repeats: &[i64], sizes: &[i64]) -> Result<
     ops::reshape(&ops::sum_dim_intlist(&ops::reshape(grad, &apart)?, Some(&copies), false, None)?, sizes)
 }
 
-/// The gradient of `roll`: back the way it came.
+/// The gradient of `roll`: the opposite shifts.
 pub fn roll_backward(grad: &Tensor, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
     let back: DimVec = shifts.iter().map(|shift| shift.saturating_neg()).collect();
     ops::roll(grad, &back, dims)
 }
 
-/// The gradient of `constant_pad_nd`: what was added goes, what was cut comes back as zeros.
+/// The gradient of `constant_pad_nd`: elements that were added are cut off, and those that were cut off have the gradient zero.
 pub fn constant_pad_backward(grad: &Tensor, pad: &[i64]) -> Result<Tensor> {
     let back: DimVec = pad.iter().map(|n| n.saturating_neg()).collect();
     ops::constant_pad_nd(grad, &back, Scalar::Int(0))
 }
 
-/// The gradient of `index`: added up at the places that were read.
+/// The gradient of `index`: summed at the indices that were read.
 pub fn index_backward(grad: &Tensor, sizes: &[i64], indices: &[Option<Tensor>]) -> Result<Tensor> {
     ops::index_put(&zeros(sizes, grad)?, indices, grad, true)
 }
@@ -112,7 +112,7 @@ pub fn masked_select_backward(grad: &Tensor, sizes: &[i64], mask: &Tensor) -> Re
     ops::masked_scatter(&zeros(&whole, grad)?, mask, grad)
 }
 
-/// The gradient of `embedding_dense_backward`: the rows that `indices` name, zeros for `padding_idx`.
+/// The gradient of `embedding_dense_backward`: the rows with the given indices, zeros for `padding_idx`.
 pub fn embedding_double_backward(
     grad: &Tensor,
     indices: &Tensor,
@@ -128,7 +128,7 @@ pub fn embedding_double_backward(
     ops::masked_fill_scalar(&rows, &padding, Scalar::Int(0))
 }
 
-/// How often each index is there, at each of its places, to divide rows of `weight` by.
+/// For each element of `indices`, how often its value occurs there, with the dtype of `weight`.
 fn frequencies(weight: &Tensor, indices: &Tensor) -> Result<Tensor> {
     let flat = ops::reshape(indices, &[-1])?;
     let one = ops::ones(flat.sizes(), Some(weight.dtype()), None, Some(weight.device()), None)?;

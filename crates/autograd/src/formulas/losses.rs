@@ -5,9 +5,8 @@ use flambeau_ops::{Tensor, ops};
 
 const ONE: Scalar = Scalar::Int(1);
 
-/// The gradient of each of the losses of broadcast arguments of sizes `a` and `b`, from that of their mean (reduction 1), or of
-/// their sum or themselves. Of no losses there is no gradient, and no division by their number, whose NaN the second derivative
-/// would see.
+/// The gradient of each loss of broadcast arguments of sizes `a` and `b`, from that of their mean (reduction 1), of their sum or of the
+/// unreduced losses. If there are no losses, it is not divided by their number: the second derivative would be NaN.
 pub fn reduced_grad(grad: &Tensor, reduction: i64, a: &[i64], b: &[i64]) -> Result<Tensor> {
     if reduction != 1 {
         return Ok(grad.clone());
@@ -16,7 +15,7 @@ pub fn reduced_grad(grad: &Tensor, reduction: i64, a: &[i64], b: &[i64]) -> Resu
     ops::div_scalar(grad, Scalar::Int(count.max(1)))
 }
 
-/// The same of any number of arguments, times a slope in one of them.
+/// The same for any number of arguments, times the derivative `slope` with respect to one of them.
 fn reduced(grad: &Tensor, reduction: i64, of: &[Option<&Tensor>], slope: &Tensor) -> Result<Tensor> {
     let mut sizes = DimVec::new();
     for argument in of.iter().flatten() {
@@ -35,7 +34,7 @@ fn rest(x: &Tensor) -> Result<Tensor> {
     ops::rsub_scalar(x, ONE, ONE)
 }
 
-/// The slope in `x` is `weight * ((1 - t) * sigmoid(x) - pos_weight * t * sigmoid(-x))`, of which no term cancels.
+/// The derivative with respect to `x` is `weight * ((1 - t) * sigmoid(x) - pos_weight * t * sigmoid(-x))`, without cancellation.
 pub fn binary_cross_entropy_with_logits_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -50,8 +49,8 @@ pub fn binary_cross_entropy_with_logits_backward(
     reduced(grad, reduction, &[Some(x), Some(target), weight, pos_weight], &slope)
 }
 
-/// The slope in the target is `weight * (log(sigmoid(-x)) - pos_weight * log(sigmoid(x)))`, which is `-x` without the latter
-/// weight.
+/// The derivative with respect to the target is `weight * (log(sigmoid(-x)) - pos_weight * log(sigmoid(x)))`, where the factor of
+/// `weight` is `-x` without `pos_weight`.
 pub fn binary_cross_entropy_with_logits_target_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -71,7 +70,7 @@ pub fn binary_cross_entropy_with_logits_target_backward(
     reduced(grad, reduction, &[Some(x), Some(target), weight, pos_weight], &weighted(slope, weight)?)
 }
 
-/// The slope in the target is `weight * (log(1 - x) - log(x))`, with logarithms of at least -100 as in the loss.
+/// The derivative with respect to the target is `weight * (log(1 - x) - log(x))`, with logarithms of at least -100 as in the loss.
 pub fn binary_cross_entropy_target_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -79,8 +78,8 @@ pub fn binary_cross_entropy_target_backward(
     weight: Option<&Tensor>,
     reduction: i64,
 ) -> Result<Tensor> {
-    let least = |logarithm: Tensor| ops::clamp_min(&logarithm, Scalar::Int(-100));
-    let (no, yes) = (least(ops::log1p(&ops::neg(x)?)?)?, least(ops::log(x)?)?);
+    let clamped = |logarithm: Tensor| ops::clamp_min(&logarithm, Scalar::Int(-100));
+    let (no, yes) = (clamped(ops::log1p(&ops::neg(x)?)?)?, clamped(ops::log(x)?)?);
     let slope = weighted(ops::sub_tensor(&no, &yes, ONE)?, weight)?;
     reduced(grad, reduction, &[Some(x), Some(target), weight], &slope)
 }
@@ -91,7 +90,7 @@ fn steepness(x: &Tensor) -> Result<Tensor> {
     ops::reciprocal(&ops::clamp_min(&product, Scalar::Float(1e-12))?)
 }
 
-/// The slope in `x` of `(x - t) / (x * (1 - x))`, which is `(x^2 - 2 x t + t) / (x * (1 - x))^2`.
+/// The derivative with respect to `x` of `(x - t) / (x * (1 - x))`, which is `(x^2 - 2 x t + t) / (x * (1 - x))^2`.
 pub fn binary_cross_entropy_double_backward(
     grad: &Tensor,
     x: &Tensor,
@@ -105,7 +104,7 @@ pub fn binary_cross_entropy_double_backward(
     reduced(grad, reduction, &[Some(x), Some(target), weight], &slope)
 }
 
-/// The slope of the same in the target.
+/// The derivative of the same with respect to the target.
 pub fn binary_cross_entropy_double_backward_target(
     grad: &Tensor,
     x: &Tensor,

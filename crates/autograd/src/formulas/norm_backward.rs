@@ -1,16 +1,17 @@
-//! Derivatives of normalizations: those of the kernels, and by the statistics that come with a result.
+//! Derivatives of normalizations: from the gradient of the result by the backward kernels, and from the gradients of the statistics,
+//! which are results too.
 
-use super::normalizations::{ONE, ThreeGradients, widened};
+use super::norm_double_backward::{ONE, ThreeGradients, upcast};
 use flambeau_core::{DimVec, Result, Scalar};
 use flambeau_ops::{Tensor, ops};
 
-/// What a normalization found out about an input: means, unless those stay, and the inverse roots of mean squares.
+/// The statistics of a normalization: the means, if they are subtracted, and the inverse standard deviations or root mean squares.
 struct Statistics {
-    /// The input, as its groups are looked at.
+    /// The input, reshaped.
     x: Tensor,
-    /// The dimensions of a group.
+    /// The dimensions over which the statistics are computed.
     dims: DimVec,
-    /// Both as they broadcast over the input.
+    /// Reshaped so that it broadcasts over the input, like `rstd`.
     mean: Option<Tensor>,
     rstd: Tensor,
 }
@@ -28,9 +29,9 @@ impl Statistics {
             let dim = if *dim < 0 { *dim + sizes.len() as i64 } else { *dim };
             kept[dim as usize] = 1;
         }
-        let across = |t: &Tensor| widened(&ops::reshape(t, &kept)?);
+        let across = |t: &Tensor| upcast(&ops::reshape(t, &kept)?);
         Ok(Statistics {
-            x: widened(&ops::reshape(input, sizes)?)?,
+            x: upcast(&ops::reshape(input, sizes)?)?,
             dims,
             mean: mean.map(across).transpose()?,
             rstd: across(rstd)?,
@@ -56,7 +57,7 @@ impl Statistics {
         self.mean.as_ref().map_or_else(|| Ok(self.x.clone()), |mean| ops::sub_tensor(&self.x, mean, ONE))
     }
 
-    /// The derivative of the inverse root by the mean square, doubled.
+    /// Twice the derivative of the inverse root with respect to the mean square.
     fn slope(&self) -> Result<Tensor> {
         ops::neg(&ops::mul_tensor(&ops::square(&self.rstd)?, &self.rstd)?)
     }
@@ -64,7 +65,7 @@ impl Statistics {
     /// The gradient of the input, of `sizes`, from those of mean and inverse root.
     fn backward(&self, [mean, rstd]: [Option<&Tensor>; 2], sizes: &[i64]) -> Result<Option<Tensor>> {
         let share = Scalar::Float(self.rstd.numel() as f64 / self.x.numel().max(1) as f64);
-        let across = |t: &Tensor| ops::mul_scalar(&widened(&ops::reshape(t, self.rstd.sizes())?)?, share);
+        let across = |t: &Tensor| ops::mul_scalar(&upcast(&ops::reshape(t, self.rstd.sizes())?)?, share);
         let level = mean.map(|grad| ops::expand(&across(grad)?, self.x.sizes(), false)).transpose()?;
         let tilt = rstd
             .map(|grad| {
@@ -76,12 +77,12 @@ impl Statistics {
 
     fn mean_tangent(&self, input: &Tensor, like: &Tensor) -> Result<Tensor> {
         let mean =
-            ops::mean_dim(&widened(&ops::reshape(input, self.x.sizes())?)?, Some(&self.dims), true, None)?;
+            ops::mean_dim(&upcast(&ops::reshape(input, self.x.sizes())?)?, Some(&self.dims), true, None)?;
         ops::reshape(&mean, like.sizes())
     }
 
     fn rstd_tangent(&self, input: &Tensor, like: &Tensor) -> Result<Tensor> {
-        let moved = ops::mul_tensor(&widened(&ops::reshape(input, self.x.sizes())?)?, &self.deviation()?)?;
+        let moved = ops::mul_tensor(&upcast(&ops::reshape(input, self.x.sizes())?)?, &self.deviation()?)?;
         let mean = ops::mean_dim(&moved, Some(&self.dims), true, None)?;
         ops::reshape(&ops::mul_tensor(&mean, &self.slope()?)?, like.sizes())
     }
@@ -94,7 +95,7 @@ fn sum(a: Option<Tensor>, b: Option<Tensor>) -> Result<Option<Tensor>> {
     }
 }
 
-/// Three results as gradients, with `more` added to the first.
+/// The gradients that are selected by `mask`, with `more` added to the first.
 fn with_statistics(
     found: Option<(Tensor, Tensor, Tensor)>,
     mask: [bool; 3],
@@ -108,7 +109,7 @@ fn with_statistics(
     Ok((input, weight.filter(|_| mask[1]), bias.filter(|_| mask[2])))
 }
 
-/// Of layer normalization, from the gradients of its result, its means and its inverse deviations.
+/// The gradients of layer normalization, from those of its result, its means and its inverse standard deviations.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn layer_norm_backward(
     grad: Option<&Tensor>,
@@ -132,7 +133,7 @@ pub fn layer_norm_backward(
     })
 }
 
-/// Of root mean square normalization, from the gradients of its result and its inverse roots.
+/// The gradients of root mean square normalization, from those of its result and its inverse roots.
 pub fn rms_norm_backward(
     grad: Option<&Tensor>,
     grad_rstd: Option<&Tensor>,
@@ -155,7 +156,8 @@ pub fn rms_norm_backward(
     Ok((sum(of_input.filter(|_| mask[0]), more)?, of_weight.filter(|_| mask[1])))
 }
 
-/// Of group normalization, of `n` by `group` groups, from the gradients of its result, its means and its inverse deviations.
+/// The gradients of group normalization with `n` by `group` groups, from those of its result, its means and its inverse standard
+/// deviations.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn group_norm_backward(
     grad: Option<&Tensor>,
@@ -182,7 +184,7 @@ pub fn group_norm_backward(
     })
 }
 
-/// Of batch normalization, from the gradients of its result and, in training, of its means and its inverse deviations.
+/// The gradients of batch normalization, from those of its result and, in training, of its means and its inverse standard deviations.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn batch_norm_backward(
     grad: Option<&Tensor>,
@@ -221,7 +223,7 @@ pub fn batch_norm_backward(
     })
 }
 
-/// Of the means of layer normalization in forward mode.
+/// The tangent of the means of layer normalization.
 pub fn layer_norm_mean_tangent(
     tangent: &Tensor,
     input: &Tensor,
@@ -232,7 +234,7 @@ pub fn layer_norm_mean_tangent(
     Statistics::of_last(input, normalized_shape, Some(mean), rstd)?.mean_tangent(tangent, mean)
 }
 
-/// Of the inverse deviations of layer normalization, or without means of the inverse roots of mean squares, in forward mode.
+/// The tangent of the inverse standard deviations of layer normalization, or, without means, of the inverse root mean squares.
 pub fn layer_norm_rstd_tangent(
     tangent: &Tensor,
     input: &Tensor,
@@ -243,7 +245,7 @@ pub fn layer_norm_rstd_tangent(
     Statistics::of_last(input, normalized_shape, mean, rstd)?.rstd_tangent(tangent, rstd)
 }
 
-/// Of the means of group normalization in forward mode.
+/// The tangent of the means of group normalization.
 pub fn group_norm_mean_tangent(
     tangent: &Tensor,
     input: &Tensor,
@@ -255,7 +257,7 @@ pub fn group_norm_mean_tangent(
     Statistics::of_groups(input, [n, group], mean, rstd)?.mean_tangent(tangent, mean)
 }
 
-/// Of the inverse deviations of group normalization in forward mode.
+/// The tangent of the inverse standard deviations of group normalization.
 pub fn group_norm_rstd_tangent(
     tangent: &Tensor,
     input: &Tensor,
@@ -267,7 +269,7 @@ pub fn group_norm_rstd_tangent(
     Statistics::of_groups(input, [n, group], mean, rstd)?.rstd_tangent(tangent, rstd)
 }
 
-/// Of the means of batch normalization in forward mode; none outside training.
+/// The tangent of the means of batch normalization; zeros outside training.
 pub fn batch_norm_mean_tangent(
     tangent: &Tensor,
     input: &Tensor,
@@ -281,7 +283,7 @@ pub fn batch_norm_mean_tangent(
     }
 }
 
-/// Of the inverse deviations of batch normalization in forward mode; none outside training.
+/// The tangent of the inverse standard deviations of batch normalization; zeros outside training.
 pub fn batch_norm_rstd_tangent(
     tangent: &Tensor,
     input: &Tensor,

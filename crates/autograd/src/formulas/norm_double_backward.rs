@@ -1,11 +1,11 @@
-//! Second derivatives of normalizations: the first ones written in operators, which the engine then differentiates.
+//! Second derivatives of normalizations. The first derivatives are written with operators, and the engine differentiates these.
 
 use super::reductions::restored_dims;
 use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::graph::gradients::sum_to_size;
 use crate::tensor::Autograd;
 use crate::variable::meta::requires_grad;
-use crate::{engine, handle};
+use crate::{alias, engine};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, bail, shape};
 use flambeau_ops::{Tensor, ops};
 
@@ -14,8 +14,8 @@ pub(super) const ONE: Scalar = Scalar::Int(1);
 /// The gradients of `grad_out`, `input` and `weight`.
 pub(super) type ThreeGradients = (Option<Tensor>, Option<Tensor>, Option<Tensor>);
 
-/// The gradients of the inputs of `f` from those of its outputs, which are gradients of input, weight and bias. The history of
-/// the inputs is left alone: what `f` sees are other handles. If the pass that calls is recorded, so is this one.
+/// The gradients of the inputs of `f` from those of its outputs, which are gradients of input, weight and bias. `f` is called with
+/// aliases, so that the history of the inputs does not change. If the calling pass is recorded, so is this one.
 fn differentiated(
     grad_out: &Tensor,
     input: &Tensor,
@@ -29,41 +29,41 @@ fn differentiated(
         if recorded && requires_grad(input) {
             return ops::alias(input);
         }
-        let leaf = handle::alias(input)?;
+        let leaf = alias::alias(input)?;
         leaf.requires_grad_(true)?;
         Ok(leaf)
     };
     let mut leaves = vec![leaf(grad_out)?, leaf(input)?];
     leaves.extend(weight.map(leaf).transpose()?);
     let outputs = f(&leaves[0], &leaves[1], leaves.get(2))?;
-    let asked =
+    let with_grad =
         outputs.into_iter().zip(grads).filter_map(|(output, grad)| Some((output, Some(grad?.clone()))));
-    let (outputs, grads): (Vec<_>, Vec<_>) = asked.unzip();
+    let (outputs, grads): (Vec<_>, Vec<_>) = with_grad.unzip();
     let mut found = engine::grad(&outputs, &leaves, &grads, None, recorded, true)?.into_iter();
     let mut next = || found.next().flatten();
     Ok((next(), next(), next()))
 }
 
-/// Half precision in f32, as the kernels compute.
-pub(super) fn widened(tensor: &Tensor) -> Result<Tensor> {
+/// Converts half precision to f32, in which the kernels compute too.
+pub(super) fn upcast(tensor: &Tensor) -> Result<Tensor> {
     let dtype = if tensor.dtype().is_reduced_floating_point() { ScalarType::F32 } else { tensor.dtype() };
     ops::to_dtype(tensor, dtype, false, false, None)
 }
 
-/// How elements are grouped, and which of them have a weight in common.
+/// Which elements are normalized together, and which of them share a weight.
 struct Normalization {
-    /// The input as it is looked at.
+    /// The sizes to which the input is reshaped.
     sizes: DimVec,
-    /// The dimensions of a group.
+    /// The dimensions over which the statistics are computed.
     dims: DimVec,
-    /// The weight as it broadcasts over the input.
+    /// The sizes with which the weight broadcasts over the input.
     weight: DimVec,
-    /// Whether the mean is taken away.
+    /// Whether the mean is subtracted.
     centred: bool,
 }
 
 impl Normalization {
-    /// Groups that are the last dimensions.
+    /// Statistics over the last dimensions.
     fn of_last(input: &Tensor, shape: &[i64], centred: bool) -> Self {
         let dims = (1..=shape.len() as i64).map(|d| -d).collect();
         Normalization {
@@ -74,8 +74,8 @@ impl Normalization {
         }
     }
 
-    /// The gradients of input, weight and bias, as functions of their own: the deviations, and the inverse root `rstd` of what
-    /// was found plus some epsilon, are made again from the input.
+    /// The gradients of input, weight and bias, as differentiable functions of the arguments. The deviations and `rstd` are computed
+    /// again from the input; the epsilon that the forward pass has added follows from the `rstd` that it saved.
     fn backward(
         &self,
         grad: &Tensor,
@@ -83,14 +83,14 @@ impl Normalization {
         rstd: &Tensor,
         weight: Option<&Tensor>,
     ) -> Result<[Tensor; 3]> {
-        let viewed = |t: &Tensor| widened(&ops::reshape(t, &self.sizes)?);
+        let viewed = |t: &Tensor| upcast(&ops::reshape(t, &self.sizes)?);
         let (grad, x) = (&viewed(grad)?, &viewed(input)?);
         let mean = |t: &Tensor| ops::mean_dim(t, Some(&self.dims), true, None);
         let deviation = &if self.centred { ops::sub_tensor(x, &mean(x)?, ONE)? } else { x.clone() };
         let square = mean(&ops::mul_tensor(deviation, deviation)?)?;
-        // Without its history, which would count the input once more.
+        // Without its history, through which the input would be differentiated twice.
         let rstd = &ops::detach(rstd)?;
-        let found = restored_dims(&widened(rstd)?, &self.sizes, &self.dims, false)?;
+        let found = restored_dims(&upcast(rstd)?, &self.sizes, &self.dims, false)?;
         let found = ops::reciprocal(&ops::square(&found)?)?;
         let epsilon = ops::sub_tensor(&found, &ops::detach(&square)?, ONE)?;
         let scale = ops::rsqrt(&ops::add_tensor(&square, &epsilon, ONE)?)?;
@@ -106,7 +106,7 @@ impl Normalization {
         self.gathered(grad_input, &ops::mul_tensor(grad, normal)?, grad, input, weight)
     }
 
-    /// The same where statistics are given.
+    /// The same with given statistics, which do not depend on the input.
     fn fixed_backward(
         &self,
         grad: &Tensor,
@@ -133,7 +133,7 @@ impl Normalization {
         })
     }
 
-    /// The results in their sizes, weight and bias summed over what they were broadcast to.
+    /// The results reshaped to the sizes of the arguments; those of weight and bias are summed over the dimensions of broadcasting.
     fn gathered(
         &self,
         grad_input: Tensor,
@@ -151,7 +151,7 @@ impl Normalization {
     }
 }
 
-/// Of the derivative of layer normalization.
+/// The derivative of the backward pass of layer normalization.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn layer_norm_double_backward(
     grad_input: Option<&Tensor>,
@@ -167,7 +167,7 @@ pub fn layer_norm_double_backward(
     form.twice([grad_input, grad_weight, grad_bias], [grad_out, input, rstd], weight)
 }
 
-/// Of the derivative of root mean square normalization.
+/// The derivative of the backward pass of root mean square normalization.
 pub fn rms_norm_double_backward(
     grad_input: Option<&Tensor>,
     grad_weight: Option<&Tensor>,
@@ -181,7 +181,7 @@ pub fn rms_norm_double_backward(
     form.twice([grad_input, grad_weight, None], [grad_out, input, rstd], weight)
 }
 
-/// Of the derivative of group normalization, of `n` by `group` groups.
+/// The derivative of the backward pass of group normalization, with `n` by `group` groups.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn group_norm_double_backward(
     grad_input: Option<&Tensor>,
@@ -205,7 +205,8 @@ pub fn group_norm_double_backward(
     form.twice([grad_input, grad_weight, grad_bias], [grad_out, input, rstd], weight)
 }
 
-/// Of the derivative of batch normalization, by the statistics of the batch in training and by the running ones otherwise.
+/// The derivative of the backward pass of batch normalization, which uses the statistics of the batch in training and the running ones
+/// otherwise.
 #[expect(clippy::too_many_arguments, reason = "those of the operator and the gradients of its outputs")]
 pub fn batch_norm_double_backward(
     grad_input: Option<&Tensor>,

@@ -1,4 +1,4 @@
-//! Derivatives of pointwise operators that are more than a line.
+//! Long derivative formulas of pointwise operators.
 
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::{Tensor, ops};
@@ -6,7 +6,7 @@ use flambeau_ops::{Tensor, ops};
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);
 
-/// The gradient of `log(x / (1 - x))`: 0 where `eps` has moved x, and not a number where it has none.
+/// The gradient of `log(x / (1 - x))`: 0 where x was clamped by `eps`, and NaN outside the domain without `eps`.
 pub fn logit_backward(grad: &Tensor, self_: &Tensor, eps: Option<f64>) -> Result<Tensor> {
     let eps = eps.filter(|eps| *eps >= 0.0);
     let low = eps.unwrap_or(0.0);
@@ -19,7 +19,7 @@ pub fn logit_backward(grad: &Tensor, self_: &Tensor, eps: Option<f64>) -> Result
     ops::masked_fill_scalar(&ops::_chain_div(grad, &slope)?, &outside, other)
 }
 
-/// The gradients of those of `prelu`, by what they were computed from.
+/// The derivative of the backward pass of `prelu`: the gradients of `grad_output`, `self` and `weight`.
 pub fn prelu_double_backward(
     grad_input: Option<&Tensor>,
     grad_weight: Option<&Tensor>,
@@ -43,7 +43,7 @@ pub fn prelu_double_backward(
     Ok((by_output, below(grad_weight, grad_output)?, below(grad_input, grad_output)?))
 }
 
-/// Below this the derivative of `sinc` is a series: the difference that is divided by `x` loses its digits there, and at 0 all.
+/// Below this the derivative of `sinc` is computed by a series: near 0 the difference that is divided by `x` cancels.
 const NEAR: f64 = 0.25;
 /// `2 k / (2 k + 1)!` with the sign of `(-1)^k`, from the last `k` of the series to the first.
 const SINC_SLOPES: [f64; 8] = [
@@ -57,21 +57,21 @@ const SINC_SLOPES: [f64; 8] = [
     -3.333_333_333_333_333e-1,
 ];
 
-/// The derivative of `sin(pi x) / (pi x)`, in operators that can be differentiated again, at 0 too.
+/// The derivative of `sin(pi x) / (pi x)`, computed by operators that can be differentiated again, at 0 too.
 pub fn sinc_slope(self_: &Tensor) -> Result<Tensor> {
     let pi = Scalar::Float(std::f64::consts::PI);
     let near = ops::lt_scalar(&ops::abs(self_)?, Scalar::Float(NEAR))?;
-    // Each branch sees only numbers that it is good for, so that no NaN comes back through the one not taken.
+    // Each branch is evaluated only with arguments in its range, so that the backward pass gets no NaN from the branch not taken.
     let (inner, outer) =
         (ops::where_scalarother(&near, self_, ZERO)?, ops::where_scalarself(&near, ONE, self_)?);
-    let turns = ops::mul_scalar(&inner, pi)?;
-    let square = ops::mul_tensor(&turns, &turns)?;
+    let angle = ops::mul_scalar(&inner, pi)?;
+    let square = ops::mul_tensor(&angle, &angle)?;
     let [last, others @ ..] = SINC_SLOPES;
     let mut series = ops::full_like(&inner, Scalar::Float(last), None, None, None, None, None)?;
     for slope in others {
         series = ops::add_scalar(&ops::mul_tensor(&series, &square)?, Scalar::Float(slope), ONE)?;
     }
-    let series = ops::mul_scalar(&ops::mul_tensor(&series, &turns)?, pi)?;
+    let series = ops::mul_scalar(&ops::mul_tensor(&series, &angle)?, pi)?;
     let cosine = ops::cos(&ops::mul_scalar(&outer, pi)?)?;
     let quotient = ops::div_tensor(&ops::sub_tensor(&cosine, &ops::sinc(&outer)?, ONE)?, &outer)?;
     ops::where_self(&near, &series, &quotient)

@@ -1,10 +1,10 @@
-//! Derivatives of products of matrices.
+//! Derivatives of matrix products.
 
 use flambeau_core::{DimVec, Result};
 use flambeau_ops::{Tensor, ops};
 
-/// `a b`, the gradient of a matrix whose columns and rows are `strides` apart: if its columns are dense, so are those of the
-/// product. So the gradient of a layer's weight, which enters the product transposed, comes out as dense as the weight.
+/// `a b`, the gradient of a matrix with these strides: if the matrix is column-major, so is the product. So the gradient of a linear
+/// layer's weight, which is multiplied transposed, has the layout of the weight.
 pub fn mm_in_layout(a: &Tensor, b: &Tensor, strides: &[i64]) -> Result<Tensor> {
     match *strides {
         [1, column] if column != 1 => ops::t(&ops::mm(&ops::t(b)?, &ops::t(a)?)?),

@@ -1,6 +1,6 @@
-//! Derivatives of reductions and of running sums and products.
+//! Derivatives of reductions and of cumulative sums and products.
 
-use crate::handle::zeros;
+use crate::factory::zeros;
 use flambeau_core::{DimVec, Result, Scalar, shape};
 use flambeau_ops::{Tensor, ops};
 
@@ -19,13 +19,13 @@ pub fn sum_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: 
 
 /// The gradient of a mean over `dim` (all dimensions where there are none) of a tensor of `sizes`.
 pub fn mean_backward(grad: &Tensor, sizes: &[i64], dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
-    let spread = sum_backward(grad, sizes, dim, keepdim)?;
+    let expanded = sum_backward(grad, sizes, dim, keepdim)?;
     let count = shape::numel(sizes)? as f64 / (grad.numel() as f64).max(1.0);
-    ops::mul_scalar(&spread, Scalar::Float(1.0 / count))
+    ops::mul_scalar(&expanded, Scalar::Float(1.0 / count))
 }
 
-/// A tensor that was reduced over `dim` (all dimensions where there are none) from `sizes`, with those dimensions back as
-/// ones of size 1.
+/// A tensor that was reduced over `dim` (all dimensions where there are none) from `sizes`, with the reduced dimensions inserted
+/// again with size 1.
 pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool) -> Result<Tensor> {
     if keepdim || sizes.is_empty() {
         return Ok(tensor.clone());
@@ -43,12 +43,12 @@ pub fn restored_dims(tensor: &Tensor, sizes: &[i64], dim: &[i64], keepdim: bool)
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);
 
-/// `tensor` in the type of `like`.
+/// `tensor` converted to the dtype of `like`.
 fn converted(tensor: &Tensor, like: &Tensor) -> Result<Tensor> {
     ops::to_dtype(tensor, like.dtype(), false, false, None)
 }
 
-/// `tensor` with so many elements more, or fewer, in front of and behind those of a dimension.
+/// `tensor` with elements of `value` added in front of and behind those of a dimension, or, for negative numbers, cut off.
 fn padded(tensor: &Tensor, dim: i64, [front, back]: [i64; 2], value: Scalar) -> Result<Tensor> {
     let from_last = tensor.dim() - 1 - shape::wrap_dim(dim, tensor.dim())?;
     let mut pad = DimVec::from_elem(0, 2 * from_last);
@@ -64,7 +64,8 @@ pub(super) fn shifted(x: &Tensor, dim: i64, first: Scalar) -> Result<Tensor> {
     if x.numel() == 0 { Ok(x.clone()) } else { padded(x, dim, [1, -1], first) }
 }
 
-/// The gradient of the factors of a recurrence, from that of its inputs: each stood between one element and the next.
+/// The gradient of the factors of a linear recurrence, from that of its inputs: the gradient of an element times the result of the
+/// element before it.
 pub fn linear_recurrence_backward(
     grad_input: &Tensor,
     result: &Tensor,
@@ -75,7 +76,7 @@ pub fn linear_recurrence_backward(
     ops::mul_tensor(&shifted(first, dim, ZERO)?, second)
 }
 
-/// The gradient of `cumsum`: the running sum from the end.
+/// The gradient of `cumsum`: the cumulative sum from the end.
 pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
     if grad.dim() == 0 {
         return Ok(grad.clone());
@@ -83,14 +84,15 @@ pub fn cumsum_backward(grad: &Tensor, dim: i64) -> Result<Tensor> {
     ops::flip(&ops::cumsum(&ops::flip(grad, &[dim])?, dim, None)?, &[dim])
 }
 
-/// The gradient of `cumprod`. Element k is in the products from k on: those before it, times
-/// `s[k] = grad[k] + x[k + 1] * s[k + 1]`. Nothing is divided, so zeros are nothing special, in any order of derivative.
+/// The gradient of `cumprod`. Element k is a factor of the products from k on, so its gradient is the product of the elements before
+/// it times `s[k] = grad[k] + x[k + 1] * s[k + 1]`. Nothing is divided by an element, so zeros need no special case, in derivatives of
+/// any order.
 pub fn cumprod_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
     let after = ops::_linear_recurrence(&converted(self_, grad)?, grad, dim, true)?;
     ops::mul_tensor(&after, &shifted(result, dim, ONE)?)
 }
 
-/// The gradient of a product of all elements, or along a dimension: that of the last of the running products.
+/// The gradient of a product of all elements, or along a dimension: that of the last of the cumulative products.
 pub fn prod_backward(grad: &Tensor, self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
     let Some(dim) = dim.filter(|_| self_.dim() > 0) else {
         let flat = ops::reshape(self_, &[-1])?;
@@ -106,7 +108,7 @@ pub fn prod_backward(grad: &Tensor, self_: &Tensor, dim: Option<i64>, keepdim: b
     cumprod_backward(&padded(&last, dim, [count - 1, 0], ZERO)?, &x, &products, dim)
 }
 
-/// How many elements a reduction over `dim` (all dimensions where there are none) takes together.
+/// How many elements a reduction over `dim` (all dimensions where there are none) combines.
 fn reduced_count(sizes: &[i64], dim: &[i64]) -> Result<i64> {
     if dim.is_empty() || sizes.is_empty() {
         return shape::numel(sizes);
@@ -114,7 +116,7 @@ fn reduced_count(sizes: &[i64], dim: &[i64]) -> Result<i64> {
     dim.iter().try_fold(1, |count, d| Ok(count * sizes[shape::wrap_dim(*d, sizes.len())?]))
 }
 
-/// The gradient of a variance; infinite or NaN where the correction leaves no degree of freedom, as the variance is.
+/// The gradient of a variance. Where the correction leaves no degree of freedom it is infinite or NaN, as the variance is.
 pub fn var_backward(
     grad: &Tensor,
     self_: &Tensor,
@@ -125,7 +127,7 @@ pub fn var_backward(
     let dim = dim.unwrap_or(&[]);
     let free = reduced_count(self_.sizes(), dim)? as f64 - correction.unwrap_or(ONE).to_f64();
     let grad = restored_dims(grad, self_.sizes(), dim, keepdim)?;
-    // Without elements no factor matters but one that makes the second derivative NaN.
+    // Without elements the factor has no effect, but NaN would make the second derivative NaN.
     let factor = if self_.numel() == 0 { 0.0 } else { 2.0 / free.max(0.0) };
     let slope = ops::mul_scalar(&grad, Scalar::Float(factor))?;
     let mean = ops::mean_dim(self_, Some(dim), true, None)?;
@@ -141,13 +143,13 @@ pub fn std_backward(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Tensor> {
-    let level = ops::eq_scalar(result, ZERO)?;
-    let twice = ops::mul_scalar(&ops::masked_fill_scalar(result, &level, ONE)?, Scalar::Int(2))?;
-    let slope = ops::masked_fill_scalar(&ops::div_tensor(grad, &twice)?, &level, ZERO)?;
+    let is_zero = ops::eq_scalar(result, ZERO)?;
+    let twice = ops::mul_scalar(&ops::masked_fill_scalar(result, &is_zero, ONE)?, Scalar::Int(2))?;
+    let slope = ops::masked_fill_scalar(&ops::div_tensor(grad, &twice)?, &is_zero, ZERO)?;
     var_backward(&slope, self_, dim, correction, keepdim)
 }
 
-/// The sum of those that are there.
+/// The sum of those that are not `None`.
 fn added(a: Option<Tensor>, b: Option<Tensor>) -> Result<Option<Tensor>> {
     match (a, b) {
         (Some(a), Some(b)) => ops::add_tensor(&a, &b, ONE).map(Some),
@@ -173,8 +175,8 @@ pub fn var_mean_backward(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Option<Tensor>> {
-    let spread = grad_var.map(|grad| var_backward(grad, self_, dim, correction, keepdim)).transpose()?;
-    added(spread, mean_part(grad_mean, self_, dim, keepdim)?)
+    let by_var = grad_var.map(|grad| var_backward(grad, self_, dim, correction, keepdim)).transpose()?;
+    added(by_var, mean_part(grad_mean, self_, dim, keepdim)?)
 }
 
 /// The gradient of `std_mean`.
@@ -187,12 +189,12 @@ pub fn std_mean_backward(
     correction: Option<Scalar>,
     keepdim: bool,
 ) -> Result<Option<Tensor>> {
-    let spread = grad_std.map(|grad| std_backward(grad, self_, std, dim, correction, keepdim)).transpose()?;
-    added(spread, mean_part(grad_mean, self_, dim, keepdim)?)
+    let by_std = grad_std.map(|grad| std_backward(grad, self_, std, dim, correction, keepdim)).transpose()?;
+    added(by_std, mean_part(grad_mean, self_, dim, keepdim)?)
 }
 
-/// The gradient of an extreme over `dim` (all dimensions where there are none), in equal parts to the elements that equal it;
-/// where that is NaN, to those that are NaN.
+/// The gradient of a minimum or maximum over `dim` (all dimensions where there are none), divided equally among the elements that
+/// equal it, or, where it is NaN, among those that are NaN.
 pub fn extreme_backward(
     grad: &Tensor,
     self_: &Tensor,
@@ -254,7 +256,7 @@ pub fn norm_backward(
         p => {
             let power = |t: &Tensor| ops::pow_tensor_scalar(&without_zeros(t)?, Scalar::Float(p - 1.0));
             let direction = ops::mul_tensor(&ops::sgn(x)?, &power(&ops::abs(x)?)?)?;
-            // Of an exponent below 0 a norm is 0 where one element is, however the others change.
+            // With an exponent below 0 a norm is 0 if one element is 0, whatever the others are.
             let ratio = ops::div_tensor(&grad, &power(&norm)?)?;
             ops::mul_tensor(
                 &direction,
@@ -264,12 +266,13 @@ pub fn norm_backward(
     }
 }
 
-/// The gradient of `cummax` and `cummin`: each went to the place whose element it is.
+/// The gradient of `cummax` and `cummin`: each gradient is added at the index of the element that was the maximum or minimum.
 pub fn cummaxmin_backward(grad: &Tensor, sizes: &[i64], indices: &Tensor, dim: i64) -> Result<Tensor> {
     ops::scatter_add(&zeros(sizes, grad)?, dim, indices, grad)
 }
 
-/// The gradient of one element in equal parts to those that equal it, or where it is NaN to those that are.
+/// The gradient of one selected element, divided equally among the elements that equal it, or, where it is NaN, among those that are
+/// NaN.
 pub fn evenly_distribute_backward(grad: &Tensor, self_: &Tensor, result: &Tensor) -> Result<Tensor> {
     let both_nan = ops::logical_and(&ops::isnan(self_)?, &ops::isnan(result)?)?;
     let hit = ops::logical_or(&ops::eq_tensor(self_, result)?, &both_nan)?;
@@ -277,8 +280,8 @@ pub fn evenly_distribute_backward(grad: &Tensor, self_: &Tensor, result: &Tensor
     ops::where_scalarother(&hit, &share, ZERO)
 }
 
-/// The gradient of `logcumsumexp`: `sum_(j >= i) grad[j] exp(x[i] - y[j])`, the positive and the negative terms apart, each by
-/// its logarithm, since the exponentials alone may be infinite.
+/// The gradient of `logcumsumexp`: `sum_(j >= i) grad[j] exp(x[i] - y[j])`. The positive and the negative terms are summed separately,
+/// by their logarithms, since the exponentials alone may overflow.
 pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
     if grad.dim() == 0 || grad.numel() == 0 {
         return Ok(grad.clone());
@@ -298,8 +301,8 @@ pub fn logcumsumexp_backward(grad: &Tensor, self_: &Tensor, result: &Tensor, dim
     ops::sub_tensor(&part(grad)?, &part(&ops::neg(grad)?)?, ONE)
 }
 
-/// The tangent of `logcumsumexp`: `y[k] = sum_(j <= k) exp(x[j] - r[k]) t[j]`, which is `exp(r[k - 1] - r[k]) y[k - 1]` and one
-/// more term, so that no exponential is of a positive number.
+/// The tangent of `logcumsumexp`: `y[k] = sum_(j <= k) exp(x[j] - r[k]) t[j]`. It is computed by the recurrence
+/// `y[k] = exp(r[k - 1] - r[k]) y[k - 1] + exp(x[k] - r[k]) t[k]`, in which no exponent is positive.
 pub fn logcumsumexp_tangent(tangent: &Tensor, self_: &Tensor, result: &Tensor, dim: i64) -> Result<Tensor> {
     if tangent.dim() == 0 || tangent.numel() == 0 {
         return Ok(tangent.clone());

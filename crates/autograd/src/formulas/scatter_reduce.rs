@@ -1,21 +1,21 @@
-//! Derivatives of writing to places that an index names, and reducing what comes to each.
+//! Derivatives of `scatter` and `scatter_reduce`.
 
 use super::reductions::shifted;
-use crate::handle::zeros;
+use crate::factory::zeros;
 use flambeau_core::{DimVec, Error, ErrorKind, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 const ZERO: Scalar = Scalar::Int(0);
 const ONE: Scalar = Scalar::Int(1);
 
-/// The part of `src` that an index of `sizes` has places for.
+/// The part of `src` that a scatter with an index of `sizes` reads.
 fn used(src: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     let cut =
         |src: Tensor, (d, size): (usize, &i64)| ops::slice_tensor(&src, d as i64, Some(0), Some(*size), 1);
     sizes.iter().enumerate().try_fold(src.clone(), cut)
 }
 
-/// The gradient of the part that was used, as that of a `src` of `sizes`.
+/// The gradient of the part that was read, padded with zeros to the gradient of a `src` of `sizes`.
 fn whole(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if grad.sizes() == sizes {
         return Ok(grad.clone());
@@ -71,7 +71,7 @@ pub fn scatter_reduce_backward(
             (ops::mul_tensor(&own, &share)?, ops::mul_tensor(&theirs, &given)?)
         }
         "prod" | "multiply" => {
-            // Where it does not count, `self` counts as 1.
+            // Without `include_self` the elements of `self` that are written count as 1.
             let counted = if include_self { self_ } else { &ops::scatter_value(self_, dim, index, ONE)? };
             let (own, theirs) = products_backward(grad, counted, dim, index, part)?;
             (visible(own)?, theirs)
@@ -84,9 +84,10 @@ pub fn scatter_reduce_backward(
     Ok((grad_self, whole(&grad_part, src.sizes())?))
 }
 
-/// The gradients of the factors of a product for each place of `self_`: those of `self_`, and those of `src`, of the sizes of
-/// `index`. The factors are put in the order of their places, so that the product of the others of a place is a running product
-/// before times one after, and zeros are nothing special.
+/// The gradients of the factors of products, of which there is one for each element of `self_`: the gradients of `self_`, and those of
+/// `src`, which has the sizes of `index`. The factors are sorted by the offset of the element of `self_` that they are multiplied to.
+/// Then the product of the other factors of an element is the cumulative product before the factor times the one after it, and zeros
+/// need no special case.
 fn products_backward(
     grad: &Tensor,
     self_: &Tensor,
@@ -98,10 +99,10 @@ fn products_backward(
     let numel = self_.numel();
     let own = ops::arange(Scalar::Int(numel), Some(ScalarType::I64), None, Some(grad.device()), None)?;
     let theirs = ops::gather(&ops::view(&own, self_.sizes())?, dim, index, false)?;
-    let (places, order) = ops::sort_stable(&ops::cat(&[own, flat(&theirs)?], 0)?, Some(true), 0, false)?;
+    let (offsets, order) = ops::sort_stable(&ops::cat(&[own, flat(&theirs)?], 0)?, Some(true), 0, false)?;
     let factors = ops::index_select(&ops::cat(&[flat(self_)?, flat(src)?], 0)?, 0, &order)?;
 
-    let begins = &ops::ne_tensor(&places, &shifted(&places, 0, Scalar::Int(-1))?)?;
+    let begins = &ops::ne_tensor(&offsets, &shifted(&offsets, 0, Scalar::Int(-1))?)?;
     let next = ops::slice_tensor(begins, 0, Some(1), None, 1)?;
     let ends = &ops::constant_pad_nd(&next, &[0, 1], ONE)?;
     let one = |t: &Tensor| ops::to_dtype(t, grad.dtype(), false, false, None);
@@ -109,7 +110,7 @@ fn products_backward(
     let before = ops::_linear_recurrence(&linked(&shifted(&factors, 0, ONE)?)?, &one(begins)?, 0, false)?;
     let after = ops::_linear_recurrence(&linked(&factors)?, &one(ends)?, 0, true)?;
 
-    let given = ops::index_select(&flat(grad)?, 0, &places)?;
+    let given = ops::index_select(&flat(grad)?, 0, &offsets)?;
     let sorted = ops::mul_tensor(&given, &ops::mul_tensor(&before, &after)?)?;
     let all = ops::index_copy(&zeros(sorted.sizes(), &sorted)?, 0, &order, &sorted)?;
     let cut = |from: i64, to: i64, sizes: &[i64]| {

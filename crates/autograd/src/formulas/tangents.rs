@@ -1,11 +1,11 @@
-//! What formulas of tangents need: those of gradients have no use for it.
+//! Functions that only formulas of tangents call.
 
 use crate::variable::tangents::strided_part;
 use flambeau_core::{DimVec, Result};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
-/// What `as_strided` of `self_` is of its tangent.
+/// The tangent of `as_strided` of `self_`.
 ///
 /// # Errors
 /// Those of `as_strided`.
@@ -20,7 +20,7 @@ pub fn as_strided_tangent(
     strided_part(tangent, self_, size, stride, offset)
 }
 
-/// A bias as what is added to a batch, of which the channels are the second dimension.
+/// A bias reshaped so that it broadcasts over the channels of a batch, which are its second dimension.
 ///
 /// # Errors
 /// Those of `reshape`.

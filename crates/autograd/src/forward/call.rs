@@ -1,30 +1,30 @@
-//! A call under way: its arguments, the tangents among them, and the sum that the tangent of a result is.
+//! The arguments, tangents and results of a call, and the sum of the terms of a result's tangent.
 
-use crate::handle;
+use crate::factory;
 use crate::variable::meta::requires_grad;
 use crate::variable::tangents::tangent;
 use flambeau_core::{Result, Scalar, Storage, bail, ensure};
 use flambeau_ops::dispatch::{Arguments, OperatorInfo, Value};
 use flambeau_ops::{Tensor, ops};
 
-/// How the tangents of the results follow from those of the arguments.
+/// How the tangents of the results are computed from those of the arguments.
 #[derive(Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum JvpRule {
     /// The operator is linear in all its differentiable arguments together: it is applied to the tangents.
     Linear,
-    /// Each element of the result depends on the elements at its own place: the Jacobian is diagonal, so that a backward pass
-    /// gives tangents as well as gradients.
+    /// Each element of a result depends only on the elements of the arguments at the same index. So the Jacobian is diagonal, and a
+    /// backward pass maps tangents as it maps gradients.
     Pointwise,
-    /// A backward pass gives the transposed Jacobian; the gradient of that is the Jacobian.
+    /// A backward pass multiplies by the transposed Jacobian; the gradient of that multiplies by the Jacobian.
     Transposed,
-    /// A formula of its own.
+    /// A formula of the operator in `derivatives.yaml`.
     Formula(fn(&Call<'_>) -> Result<Vec<Value>>),
 }
 
-/// A call under way.
+/// A call of an operator in forward mode.
 pub(crate) struct Call<'a> {
     pub(super) operator: &'static dyn OperatorInfo,
-    /// The places of the differentiable arguments.
+    /// The indices of the differentiable arguments.
     pub(super) inputs: &'a [usize],
     pub(super) given: &'a [Value],
     pub(super) duals: Vec<Dual>,
@@ -34,13 +34,13 @@ pub(crate) struct Call<'a> {
 /// The tangent of one tensor among the arguments.
 pub(super) struct Dual {
     pub(super) argument: usize,
-    /// Which tensor of a list.
+    /// Its index in the argument, if that is a list; else 0.
     pub(super) item: usize,
     pub(super) primal: Tensor,
     pub(super) tangent: Tensor,
 }
 
-/// The tensors of a value, with their places in it.
+/// The tensors of a value, each with its index in the list; 0 for a single tensor.
 pub(super) fn tensors(value: &Value) -> Vec<(usize, &Tensor)> {
     match value {
         Value::Tensor(tensor) => vec![(0, tensor)],
@@ -52,7 +52,7 @@ pub(super) fn tensors(value: &Value) -> Vec<(usize, &Tensor)> {
     }
 }
 
-/// Whether a tensor among the arguments has a history or asks for a gradient.
+/// Whether a tensor among the arguments requires a gradient.
 pub(super) fn any_requires_grad(given: &[Value]) -> bool {
     given.iter().flat_map(tensors).any(|(_, tensor)| requires_grad(tensor))
 }
@@ -70,8 +70,8 @@ pub(super) fn duals(inputs: &[usize], given: &[Value]) -> Result<Vec<Dual>> {
 }
 
 impl<'a> Call<'a> {
-    /// A formula may give the tangent of an argument as it is; only where the result looks at the argument's memory does its
-    /// tangent look at that of the argument's.
+    /// A formula may return the tangent of an argument as it is. It is copied, unless the result shares the memory of the argument: the
+    /// tangents share memory only where their tensors do.
     pub(super) fn unshared(&self, result: &Value, tangent: Value) -> Result<Value> {
         let (Value::Tensor(result), Value::Tensor(own)) = (result, &tangent) else { return Ok(tangent) };
         let shares = |dual: &Dual| {
@@ -81,10 +81,10 @@ impl<'a> Call<'a> {
         if self.duals.iter().any(shares) { Ok(Value::Tensor(ops::clone(own, None)?)) } else { Ok(tangent) }
     }
 
-    /// Argument number `argument`, to be taken as what it is.
+    /// Argument number `argument`, to be converted to its type.
     ///
     /// # Errors
-    /// `InvalidArgument` where there are not so many.
+    /// `InvalidArgument` where there are fewer arguments.
     pub(crate) fn argument(&self, argument: usize) -> Result<Arguments<'a>> {
         let value = self.given.get(argument..=argument).unwrap_or_default();
         Arguments::new(self.operator.name(), value, 1)
@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
         self.duals.iter().find(|dual| dual.argument == argument).map(|dual| &dual.tangent)
     }
 
-    /// Refuses a tangent of an argument of which no derivative is known.
+    /// Refuses a tangent of an argument with respect to which no derivative is implemented.
     ///
     /// # Errors
     /// `NotImplemented` where it has one.
@@ -111,7 +111,7 @@ impl<'a> Call<'a> {
     /// Result number `result`.
     ///
     /// # Errors
-    /// `Internal` where there are not so many, or it is no tensor.
+    /// `Internal` where there are fewer results, or it is no tensor.
     pub(crate) fn result(&self, result: usize) -> Result<&Tensor> {
         match self.results.get(result) {
             Some(Value::Tensor(result)) => Ok(result),
@@ -144,16 +144,16 @@ impl Sum {
     pub(crate) fn of(self, result: &Tensor) -> Result<Value> {
         Ok(Value::Tensor(match self.0 {
             None => ops::zeros_like(result, None, None, None, None, None)?,
-            Some(sum) => brought(sum, result)?,
+            Some(sum) => expand_to_result(sum, result)?,
         }))
     }
 }
 
-/// A tangent in the sizes and the type of its result.
-pub(super) fn brought(tangent: Tensor, result: &Tensor) -> Result<Tensor> {
+/// A tangent expanded to the sizes of its result and converted to its dtype.
+pub(super) fn expand_to_result(tangent: Tensor, result: &Tensor) -> Result<Tensor> {
     let tangent = match tangent.sizes() == result.sizes() {
         true => tangent,
         false => ops::clone(&ops::expand(&tangent, result.sizes(), false)?, None)?,
     };
-    if tangent.dtype() == result.dtype() { Ok(tangent) } else { handle::to_dtype(&tangent, result.dtype()) }
+    if tangent.dtype() == result.dtype() { Ok(tangent) } else { factory::to_dtype(&tangent, result.dtype()) }
 }

@@ -1,43 +1,47 @@
-//! What the generated rules say of an operator: how tangents go through it. Each is a kernel for `ForwardGrad` of that operator.
+//! The kernels for `ForwardGrad`, of which each operator has one that is generated.
 
-use super::call::Way;
+use super::call::JvpRule;
 use super::{in_place, out_of_place};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::{self, BoxedKernel, OperatorInfo, Value};
 
-/// How tangents go through an operator.
-pub(crate) enum Rule {
-    /// It makes its results; the differentiable arguments are at these places.
-    Results(Way, &'static [usize]),
-    /// It writes what its functional `twin` gives for the arguments in the same order or, where there is one, in `order`.
-    InPlace { twin: &'static dyn OperatorInfo, order: &'static [usize] },
-    /// It writes what depends on nothing that has a tangent.
-    Overwritten,
-    /// It changes how its argument looks at its memory.
+/// How an operator propagates tangents.
+pub(crate) enum ForwardKernel {
+    /// It returns new tensors or views. The differentiable arguments have these indices.
+    Functional(JvpRule, &'static [usize]),
+    /// It writes the result of its `functional` variant for the arguments in the same order, or, if `order` is not empty, in that.
+    InPlace { functional: &'static dyn OperatorInfo, order: &'static [usize] },
+    /// It writes values that depend on nothing with a tangent.
+    Overwrite,
+    /// It changes the geometry of its argument.
     ViewInPlace,
     /// It is `copy_`.
     Copy,
-    /// It writes, and nobody knows the tangent of that.
-    Refused,
+    /// It writes values whose tangent is not implemented.
+    Unsupported,
 }
 
-impl BoxedKernel for Rule {
+impl BoxedKernel for ForwardKernel {
     fn call(&self, call: &dispatch::Call<'_>) -> Result<Vec<Value>> {
         let (operator, given) = (call.operator, call.arguments);
         let written = match *self {
-            Rule::Results(way, inputs) => return out_of_place::call(operator, way, inputs, given),
-            Rule::InPlace { twin, order } => in_place::in_place(operator, twin, order, given),
-            Rule::Overwritten => in_place::overwritten(operator, given),
-            Rule::ViewInPlace => in_place::view_in_place(operator, given),
-            Rule::Copy => in_place::copy_(operator, given),
-            Rule::Refused => in_place::refused(operator, given),
+            ForwardKernel::Functional(rule, inputs) => {
+                return out_of_place::call(operator, rule, inputs, given);
+            }
+            ForwardKernel::InPlace { functional, order } => {
+                in_place::in_place(operator, functional, order, given)
+            }
+            ForwardKernel::Overwrite => in_place::overwritten(operator, given),
+            ForwardKernel::ViewInPlace => in_place::view_in_place(operator, given),
+            ForwardKernel::Copy => in_place::copy_(operator, given),
+            ForwardKernel::Unsupported => in_place::refused(operator, given),
         };
         written.map(|()| Vec::new())
     }
 }
 
-/// Puts a rule in force at link time: `rule!(MUL_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]))`.
-macro_rules! rule {
+/// Registers a kernel at link time: `forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]))`.
+macro_rules! forward_kernel {
     ($operator:ident, $rule:expr) => {
         flambeau_ops::dispatch::inventory::submit! {
             flambeau_ops::dispatch::BoxedRegistration::new(
@@ -48,4 +52,4 @@ macro_rules! rule {
         }
     };
 }
-pub(crate) use rule;
+pub(crate) use forward_kernel;

@@ -1,9 +1,10 @@
-//! Kernels of operators that write their first argument: what is written takes the tangent's place in the same memory.
+//! Kernels of operators that write their first argument. The new tangent is written to the memory of the former one, which views
+//! share.
 
 use super::call::{any_requires_grad, tensors};
-use super::ways;
+use super::jvp_rules;
 use crate::grad_mode::is_grad_enabled;
-use crate::variable::tangents::{below, is_dual, lies_as, put, tangent};
+use crate::variable::tangents::{below, has_strides, is_dual, set_tangent, tangent};
 use crate::variable::view;
 use flambeau_core::{Result, bail, ensure};
 use flambeau_ops::dispatch::{FromValues, OperatorInfo, Value};
@@ -13,7 +14,7 @@ fn any_dual(given: &[Value]) -> bool {
     given.iter().flat_map(tensors).any(|(_, tensor)| is_dual(tensor))
 }
 
-fn plainly(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
+fn call_below(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     let _below = below();
     operator.call_boxed(given).map(drop)
 }
@@ -25,34 +26,34 @@ fn written(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<Tenso
     }
 }
 
-/// An operator that has a functional `twin`: the twin's result is copied with its tangent. The twin takes the arguments in the
-/// same order, or, where it is given, in `order`.
+/// An operator with the functional variant `functional`, whose result is copied with its tangent. The functional variant takes the
+/// arguments in the same order, or, if `order` is not empty, in that order.
 ///
 /// # Errors
 /// Those of both.
 pub(super) fn in_place(
     operator: &'static dyn OperatorInfo,
-    twin: &'static dyn OperatorInfo,
+    functional: &'static dyn OperatorInfo,
     order: &[usize],
     given: &[Value],
 ) -> Result<()> {
     let self_ = written(operator, given)?;
-    // What cannot have a tangent may not take a number with one either, which the operator itself decides.
+    // An integer tensor has no tangent. Whether it may be written with floating point numbers is checked by the operator itself.
     if !self_.dtype().is_differentiable() || !any_dual(given) {
-        return plainly(operator, given);
+        return call_below(operator, given);
     }
     let mut read = given.to_vec();
     if is_grad_enabled() && any_requires_grad(given) {
-        // What a node saves must stay as it was.
+        // The values that a node saves must not change.
         read[0] = Value::Tensor(ops::clone(&self_, None)?);
     }
     if !order.is_empty() {
-        read = order.iter().filter_map(|place| read.get(*place).cloned()).collect();
+        read = order.iter().filter_map(|index| read.get(*index).cloned()).collect();
     }
-    let result = Tensor::from_values(twin.name(), twin.call_boxed(&read)?)?;
+    let result = Tensor::from_values(functional.name(), functional.call_boxed(&read)?)?;
     if result.sizes() != self_.sizes() {
-        // It says why that is refused.
-        plainly(operator, given)?;
+        // The operator itself fails with the error that explains this.
+        call_below(operator, given)?;
         bail!(
             Internal,
             "{}: expected sizes {:?} but got {:?}",
@@ -73,74 +74,75 @@ pub(super) fn copy_(operator: &'static dyn OperatorInfo, given: &[Value]) -> Res
         Some(Value::Tensor(src)) => tangent(src)?,
         _ => None,
     };
-    plainly(operator, given)?;
+    call_below(operator, given)?;
     let self_ = written(operator, given)?;
     if self_.dtype().is_differentiable() { write(&self_, new) } else { Ok(()) }
 }
 
-/// Gives an output of a custom function its tangent: a new one, or for an input that was written in the place of the one it had.
+/// Sets the tangent of an output of a custom function. If the output is an input that was `written`, the new tangent is written to
+/// the memory of the former one.
 pub(crate) fn set(output: &Tensor, new: Option<Tensor>, written: bool) -> Result<()> {
     match new {
         new if written => write(output, new),
-        Some(new) => put(output, new),
+        Some(new) => set_tangent(output, new),
         None => Ok(()),
     }
 }
 
-/// Writes a tangent where `self_` has its own; a view of a tensor without one gives it one.
+/// Writes a tangent to the memory of the one that `self_` has. If there is none, `self_` or the base of which it is a view first gets
+/// a tangent of zeros.
 fn write(self_: &Tensor, new: Option<Tensor>) -> Result<()> {
     let before = tangent(self_)?;
     let _below = below();
-    let place = match (before, &new) {
+    let target = match (before, &new) {
         (None, None) => return Ok(()),
         (Some(before), _) => before,
         (None, Some(_)) => {
             let owner = view::base(self_).unwrap_or(self_);
-            put(owner, ways::zeros_like(owner)?)?;
+            set_tangent(owner, jvp_rules::zeros_like(owner)?)?;
             match tangent(self_)? {
-                Some(place) => place,
-                None => bail!(Internal, "a tangent was put and is not there"),
+                Some(target) => target,
+                None => bail!(Internal, "a tangent was set but is not there"),
             }
         }
     };
     match new {
-        Some(new) => ops::copy_(&place, &new, false),
-        None => ops::zero_(&place),
+        Some(new) => ops::copy_(&target, &new, false),
+        None => ops::zero_(&target),
     }
 }
 
-/// An operator that writes what does not depend on what was there, nor on anything with a tangent.
+/// An operator that writes values which depend neither on the former values nor on anything with a tangent.
 ///
 /// # Errors
 /// Those of the operator.
 pub(super) fn overwritten(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
-    plainly(operator, given)?;
+    call_below(operator, given)?;
     write(&written(operator, given)?, None)
 }
 
-/// An operator that changes how its argument looks at its memory: the tangent, laid out as the argument was, is looked at
-/// likewise.
+/// An operator that changes the geometry of its argument: the tangent, which had the same strides, gets the same geometry.
 ///
 /// # Errors
-/// Those of the operator; `NotImplemented` where the argument looks at one place twice and its tangent does not.
+/// Those of the operator; `NotImplemented` where elements of the argument overlap and those of its tangent do not.
 pub(super) fn view_in_place(operator: &'static dyn OperatorInfo, given: &[Value]) -> Result<()> {
     let self_ = written(operator, given)?;
     let before = tangent(&self_)?;
     let geometry = self_.geometry().clone();
-    plainly(operator, given)?;
+    call_below(operator, given)?;
     let Some(before) = before else { return Ok(()) };
     ensure!(
-        lies_as(&before, geometry.strides()),
+        has_strides(&before, geometry.strides()),
         NotImplemented,
         "Trying to use forward AD with {} on a tensor that overlaps itself, which has not been implemented yet.",
         operator.name()
     );
     let _below = below();
     let offset = self_.storage_offset() - geometry.storage_offset() + before.storage_offset();
-    put(&self_, ops::as_strided(&before, self_.sizes(), self_.strides(), Some(offset))?)
+    set_tangent(&self_, ops::as_strided(&before, self_.sizes(), self_.strides(), Some(offset))?)
 }
 
-/// An operator of which no tangent is known.
+/// An operator for which forward mode is not implemented.
 ///
 /// # Errors
 /// `NotImplemented` where an argument has a tangent, else those of the operator.
@@ -151,5 +153,5 @@ pub(super) fn refused(operator: &'static dyn OperatorInfo, given: &[Value]) -> R
         "Trying to use forward AD with {} that does not support it because it has not been implemented yet.",
         operator.name()
     );
-    plainly(operator, given)
+    call_below(operator, given)
 }

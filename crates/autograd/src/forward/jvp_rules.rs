@@ -1,16 +1,16 @@
-//! From tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
+//! The JVP rules, from tangents of arguments to tangents of results: by the operator itself, or by its backward pass.
 
-use super::call::{Call, Dual, Sum, any_requires_grad, brought, tensors};
+use super::call::{Call, Dual, Sum, any_requires_grad, expand_to_result, tensors};
 use crate::grad_mode::{enable_grad, is_grad_enabled};
 use crate::tensor::Autograd;
 use crate::variable::meta::{requires_grad, variable};
-use crate::variable::tangents::put;
-use crate::{engine, handle};
+use crate::variable::tangents::set_tangent;
+use crate::{alias, engine};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
-/// The operator applied to the tangents, zeros where there are none.
+/// Applies the operator to the tangents; zeros stand for those that are absent.
 pub(super) fn linear(call: &Call<'_>) -> Result<Vec<Value>> {
     let mut given = call.given.to_vec();
     for &argument in call.inputs {
@@ -33,45 +33,45 @@ pub(super) fn zeros_like(like: &Tensor) -> Result<Tensor> {
 
 fn set(value: &mut Value, item: usize, tensor: Tensor) {
     match value {
-        Value::Tensor(place) => *place = tensor,
+        Value::Tensor(slot) => *slot = tensor,
         Value::Tensors(list) => {
-            list.get_mut(item).into_iter().for_each(|place| *place = tensor.clone());
+            list.get_mut(item).into_iter().for_each(|slot| *slot = tensor.clone());
         }
         Value::OptionalTensors(list) => {
-            list.get_mut(item).into_iter().for_each(|place| *place = Some(tensor.clone()));
+            list.get_mut(item).into_iter().for_each(|slot| *slot = Some(tensor.clone()));
         }
         _ => {}
     }
 }
 
-/// Whether what is computed is to be part of a graph: a tensor that goes in has a history, or its tangent has.
+/// Whether the computation of the tangents is to be recorded: an argument or its tangent requires a gradient.
 fn is_recorded(call: &Call<'_>) -> bool {
     is_grad_enabled()
         && (any_requires_grad(call.given) || call.duals.iter().any(|dual| requires_grad(&dual.tangent)))
 }
 
-/// An alias of an argument to differentiate by: with the argument's history if that is wanted, else a leaf. Where a graph is
-/// made it has the tangent too, for who saves it.
+/// An alias of an argument, with respect to which the rule differentiates: with the argument's history if the call is recorded and
+/// the argument has one, else a leaf. If the call is recorded it has the tangent too, since nodes may save it.
 fn variable_of(dual: &Dual, recorded: bool) -> Result<Tensor> {
     let variable = if recorded && requires_grad(&dual.primal) {
         ops::alias(&dual.primal)?
     } else {
-        let leaf = handle::alias(&dual.primal)?;
+        let leaf = alias::alias(&dual.primal)?;
         leaf.requires_grad_(true)?;
         leaf
     };
     if recorded {
-        put(&variable, dual.tangent.clone())?;
+        set_tangent(&variable, dual.tangent.clone())?;
     }
     Ok(variable)
 }
 
-/// The results, without the history of the leaves that were made to differentiate by, unless they have one of their own.
+/// The results without the history that leads to the leaves of [`variable_of`], unless the call itself is recorded.
 fn results_of(call: &Call<'_>, results: &[Value], recorded: bool) -> Result<Vec<Value>> {
     let own = recorded && any_requires_grad(call.given);
     let plain = |tensor: &Tensor| match own || variable(tensor).is_none() {
         true => Ok(tensor.clone()),
-        false => handle::alias(tensor),
+        false => alias::alias(tensor),
     };
     let value = |value: &Value| {
         Ok(match value {
@@ -83,8 +83,9 @@ fn results_of(call: &Call<'_>, results: &[Value], recorded: bool) -> Result<Vec<
     results.iter().map(value).collect()
 }
 
-/// The elements of a result depend on those at their own places, so a backward pass multiplies a tangent by the derivative just
-/// as it would a gradient: one pass for each argument with a tangent, brought to the sizes of the result.
+/// Each element of a result depends only on the elements of the arguments at the same index. So a backward pass multiplies a tangent
+/// by the derivative just as it does with a gradient. One pass runs for each argument with a tangent, which is first expanded to the
+/// sizes of the result.
 pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let recorded = is_recorded(call);
     let _enabled = enable_grad();
@@ -92,7 +93,7 @@ pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let result =
         made.iter().flat_map(tensors).map(|(_, tensor)| tensor).find(|t| t.dtype().is_differentiable());
     if let Some(result) = result {
-        // A gradient has the sizes and the type of its argument, which may be less than the result's.
+        // A gradient has the sizes and the dtype of its argument, which may be smaller or narrower than those of the result.
         let fits = |v: &Tensor| v.sizes() == result.sizes() && v.dtype() == result.dtype();
         if !variables.iter().all(fits) {
             let result = result.clone();
@@ -105,7 +106,8 @@ pub(super) fn pointwise(call: &mut Call<'_>) -> Result<Vec<Value>> {
     made.iter().map(|result| pointwise_tangent(call, &variables, result, recorded)).collect()
 }
 
-/// The operator on aliases of its dual arguments, brought to the sizes and the type of a result, and those aliases.
+/// Runs the operator on aliases of its dual arguments, expanded to the sizes and converted to the dtype of `result` if there is one.
+/// Returns the aliases and the results.
 fn pointwise_run(
     call: &Call<'_>,
     result: Option<&Tensor>,
@@ -115,9 +117,9 @@ fn pointwise_run(
     for dual in &call.duals {
         let mut variable = variable_of(dual, recorded)?;
         if let Some(result) = result {
-            variable = brought(variable, result)?;
+            variable = expand_to_result(variable, result)?;
             if recorded {
-                put(&variable, brought(dual.tangent.clone(), result)?)?;
+                set_tangent(&variable, expand_to_result(dual.tangent.clone(), result)?)?;
             }
         }
         set(&mut given[dual.argument], dual.item, variable.clone());
@@ -134,7 +136,7 @@ fn pointwise_tangent(call: &Call<'_>, variables: &[Tensor], result: &Value, reco
     }
     let mut tangent = Sum::default();
     for (dual, variable) in call.duals.iter().zip(variables) {
-        let seed = brought(dual.tangent.clone(), result)?;
+        let seed = expand_to_result(dual.tangent.clone(), result)?;
         let (results, variables) = (std::slice::from_ref(result), std::slice::from_ref(variable));
         let grads = engine::grad(results, variables, &[Some(seed)], Some(true), recorded, true)?;
         grads.into_iter().flatten().try_for_each(|grad| tangent.add(grad))?;
@@ -142,8 +144,8 @@ fn pointwise_tangent(call: &Call<'_>, variables: &[Tensor], result: &Value, reco
     tangent.of(result)
 }
 
-/// A backward pass with gradients `u` gives `Jᵀu`, which is linear in `u`; the gradient of that with the tangents as weights is
-/// `J` times the tangents, whatever `u` is.
+/// A backward pass with gradients `u` gives `Jᵀu`, which is linear in `u`. The gradient of this with respect to `u`, with the tangents
+/// as gradients of `Jᵀu`, is `J` times the tangents for any `u`.
 pub(super) fn transposed(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let recorded = is_recorded(call);
     let _enabled = enable_grad();
@@ -157,7 +159,7 @@ pub(super) fn transposed(call: &mut Call<'_>) -> Result<Vec<Value>> {
     if call.results.is_empty() {
         call.results = results_of(call, &made, recorded)?;
     }
-    // A result without elements may be one that was not asked for.
+    // A result without elements may be one that the caller did not request.
     let counts = |tensor: &Tensor| tensor.requires_grad() && tensor.numel() > 0;
     let outputs: Vec<Tensor> =
         made.iter().flat_map(tensors).map(|(_, tensor)| tensor).filter(|t| counts(t)).cloned().collect();
@@ -187,7 +189,7 @@ fn by_transposition(
         return Ok(Vec::new());
     }
     let weight = |output: &Tensor| {
-        let weight = zeros_like(&handle::alias(output)?)?;
+        let weight = zeros_like(&alias::alias(output)?)?;
         weight.requires_grad_(true)?;
         Ok(weight)
     };

@@ -1,9 +1,9 @@
-//! The kernel of an operator that gives new tensors, or views: its results, and then their tangents.
+//! The kernel of an operator that returns new tensors or views: it computes the results, and then their tangents.
 
-use super::call::{Call, Way, duals};
-use super::ways;
+use super::call::{Call, JvpRule, duals};
+use super::jvp_rules;
 use crate::graph::hooks::{saving_hooks, without_saving_hooks};
-use crate::variable::tangents::{below, put};
+use crate::variable::tangents::{below, set_tangent};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::{OperatorInfo, Value};
 
@@ -13,7 +13,7 @@ use flambeau_ops::dispatch::{OperatorInfo, Value};
 /// Those of the operator and of what its derivative calls.
 pub(crate) fn call(
     operator: &'static dyn OperatorInfo,
-    way: Way,
+    rule: JvpRule,
     inputs: &[usize],
     given: &[Value],
 ) -> Result<Vec<Value>> {
@@ -23,30 +23,31 @@ pub(crate) fn call(
         return operator.call_boxed(given);
     }
     let mut call = Call { operator, inputs, given, duals, results: Vec::new() };
-    // The two that run the operator again give its results too, unless hooks are to see what it saves, and nothing else.
-    if matches!(way, Way::Linear | Way::Formula(_)) || saving_hooks().is_some() {
+    // `Pointwise` and `Transposed` run the operator themselves and return its results too. But hooks on saved tensors are to see one
+    // ordinary call of the operator, and not the calls of the rules.
+    if matches!(rule, JvpRule::Linear | JvpRule::Formula(_)) || saving_hooks().is_some() {
         call.results = operator.call_boxed(given)?;
     }
-    let _unseen = without_saving_hooks();
-    let tangents = match way {
-        Way::Linear => ways::linear(&call)?,
-        Way::Pointwise => ways::pointwise(&mut call)?,
-        Way::Transposed => ways::transposed(&mut call)?,
-        Way::Formula(formula) => formula(&call)?,
+    let _unhooked = without_saving_hooks();
+    let tangents = match rule {
+        JvpRule::Linear => jvp_rules::linear(&call)?,
+        JvpRule::Pointwise => jvp_rules::pointwise(&mut call)?,
+        JvpRule::Transposed => jvp_rules::transposed(&mut call)?,
+        JvpRule::Formula(formula) => formula(&call)?,
     };
     for (result, tangent) in call.results.iter().zip(tangents) {
-        put_value(result, call.unshared(result, tangent)?)?;
+        set_tangents(result, call.unshared(result, tangent)?)?;
     }
     Ok(call.results)
 }
 
-fn put_value(result: &Value, tangent: Value) -> Result<()> {
+fn set_tangents(result: &Value, tangent: Value) -> Result<()> {
     match (result, tangent) {
         (Value::Tensor(result), Value::Tensor(tangent)) if result.dtype().is_differentiable() => {
-            put(result, tangent)
+            set_tangent(result, tangent)
         }
         (Value::Tensors(results), Value::Tensors(tangents)) => {
-            results.iter().zip(tangents).try_for_each(|(result, tangent)| put(result, tangent))
+            results.iter().zip(tangents).try_for_each(|(result, tangent)| set_tangent(result, tangent))
         }
         _ => Ok(()),
     }

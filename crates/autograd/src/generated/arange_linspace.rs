@@ -254,24 +254,6 @@ fn linspace_scalar_tensor_out(
 register!(LINSPACE_SCALAR_TENSOR_OUT, Autograd, linspace_scalar_tensor_out);
 register!(LINSPACE_SCALAR_TENSOR_OUT, ForwardGrad, linspace_scalar_tensor_out);
 
-fn tril_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    record::check_out("tril_indices", [out])?;
-    let _below = record::below();
-    ops::tril_indices_out(row, col, offset, out)
-}
-
-register!(TRIL_INDICES_OUT, Autograd, tril_indices_out);
-register!(TRIL_INDICES_OUT, ForwardGrad, tril_indices_out);
-
-fn triu_indices_out(_: DispatchKeySet, row: i64, col: i64, offset: i64, out: &Tensor) -> Result<()> {
-    record::check_out("triu_indices", [out])?;
-    let _below = record::below();
-    ops::triu_indices_out(row, col, offset, out)
-}
-
-register!(TRIU_INDICES_OUT, Autograd, triu_indices_out);
-register!(TRIU_INDICES_OUT, ForwardGrad, triu_indices_out);
-
 fn logspace_out(
     _: DispatchKeySet,
     start: Scalar,

@@ -40,19 +40,3 @@ fn _pdist_forward_out(_: DispatchKeySet, self_: &Tensor, p: f64, out: &Tensor) -
 
 register!(_PDIST_FORWARD_OUT, Autograd, _pdist_forward_out);
 register!(_PDIST_FORWARD_OUT, ForwardGrad, _pdist_forward_out);
-
-fn renorm_out(
-    _: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    record::check_out("renorm", [self_, out])?;
-    let _below = record::below();
-    ops::renorm_out(self_, p, dim, maxnorm, out)
-}
-
-register!(RENORM_OUT, Autograd, renorm_out);
-register!(RENORM_OUT, ForwardGrad, renorm_out);

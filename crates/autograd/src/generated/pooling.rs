@@ -7,6 +7,38 @@ use crate::{Backward, Context, Gradients, SavedVariable, record};
 use flambeau_core::{DimVec, DispatchKeySet, Result};
 use flambeau_ops::{Tensor, ops};
 
+fn avg_pool1d_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("avg_pool1d", [self_, out])?;
+    let _below = record::below();
+    ops::avg_pool1d_out(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out)
+}
+
+register!(AVG_POOL1D_OUT, Autograd, avg_pool1d_out);
+register!(AVG_POOL1D_OUT, ForwardGrad, avg_pool1d_out);
+
+fn adaptive_avg_pool1d_out(
+    _: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    record::check_out("adaptive_avg_pool1d", [self_, out])?;
+    let _below = record::below();
+    ops::adaptive_avg_pool1d_out(self_, output_size, out)
+}
+
+register!(ADAPTIVE_AVG_POOL1D_OUT, Autograd, adaptive_avg_pool1d_out);
+register!(ADAPTIVE_AVG_POOL1D_OUT, ForwardGrad, adaptive_avg_pool1d_out);
+
 pub(super) struct MaxPool2DWithIndicesBackward0 {
     pub(super) ceil_mode: bool,
     pub(super) dilation: DimVec,

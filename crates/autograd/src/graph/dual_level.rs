@@ -1,7 +1,7 @@
-//! Levels of forward mode, and the slots in which their tangents are kept until the level is closed.
+//! Dual levels of forward mode, and the slots that hold their tangents until the level is closed.
 //!
-//! A node saves its result before the tangent of the result is known, so what a tensor and its saved aliases share is the place
-//! and not the tangent.
+//! A node saves its result before the tangent of the result is known. So a tensor and its saved aliases share a slot, which is
+//! filled later, and not the tangent itself.
 
 use super::hooks::watch_saving;
 use crate::spin_lock::SpinLock;
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The tangent of one tensor, if it has one yet, in one level.
+/// Holds the tangent of one tensor in one level, once it is known.
 pub(crate) struct Slot {
     level: u64,
     tangent: SpinLock<Option<Tensor>>,
@@ -21,19 +21,19 @@ pub(crate) struct Slot {
 thread_local! {
     /// The number of the level that is open on this thread; 0 for none.
     static LEVEL: Cell<u64> = const { Cell::new(0) };
-    /// The slots made in it.
+    /// The slots that were made in this level.
     static SLOTS: RefCell<Vec<Weak<Slot>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// From how many slots on the list of them is searched for those that are gone.
-const MANY: usize = 1024;
+/// A list of at least so many slots is purged of those that were dropped before it grows.
+const PURGE_FROM: usize = 1024;
 
 impl Slot {
     pub(crate) fn new(tangent: Option<Tensor>) -> Arc<Slot> {
         let slot = Arc::new(Slot { level: LEVEL.get(), tangent: SpinLock::new(tangent) });
         SLOTS.with_borrow_mut(|slots| {
-            // Doubling keeps the search a constant part of the work.
-            if slots.len() >= MANY && slots.len() == slots.capacity() {
+            // The capacity doubles, so the cost of purging is constant for each slot that is pushed.
+            if slots.len() >= PURGE_FROM && slots.len() == slots.capacity() {
                 slots.retain(|slot| slot.strong_count() > 0);
             }
             slots.push(Arc::downgrade(&slot));
@@ -53,13 +53,13 @@ impl Slot {
         self.tangent.lock().is_some()
     }
 
-    /// Puts a tangent where none is, or gives it back.
+    /// Stores the tangent in an empty slot of the open level; returns it if the slot is full or of another level.
     pub(crate) fn fill(&self, tangent: Tensor) -> Option<Tensor> {
-        let mut place = self.tangent.lock();
-        if !self.is_current() || place.is_some() {
+        let mut own = self.tangent.lock();
+        if !self.is_current() || own.is_some() {
             return Some(tangent);
         }
-        *place = Some(tangent);
+        *own = Some(tangent);
         None
     }
 }
@@ -70,14 +70,14 @@ pub fn is_dual_level_open() -> bool {
     LEVEL.get() != 0
 }
 
-/// A level of dual numbers, open on this thread until it is dropped; the tangents end with it.
+/// A dual level, open on this thread until the guard is dropped, which clears the tangents of the level.
 #[must_use = "the level is open as long as the guard lives"]
 pub struct DualLevel {
     _keys: ThreadKeysGuard,
     not_send: PhantomData<*const ()>,
 }
 
-/// Opens a level in which [`make_dual`](crate::forward::make_dual) gives tensors tangents, and operators carry them along.
+/// Opens a level in which [`make_dual`](crate::forward::make_dual) attaches tangents to tensors, and operators propagate them.
 ///
 /// # Errors
 /// `Autograd` where one is open on this thread: levels do not nest.
@@ -94,7 +94,7 @@ impl Drop for DualLevel {
     fn drop(&mut self) {
         LEVEL.set(0);
         watch_saving(false);
-        // A tangent may be part of a graph that keeps its slot, so none goes by itself. Nothing is dropped under a lock.
+        // A tangent may own a graph that owns its slot: such a cycle is broken only here. Nothing is dropped under a lock.
         let slots = SLOTS.try_with(RefCell::take).unwrap_or_default();
         for slot in slots.iter().filter_map(Weak::upgrade) {
             let tangent = slot.tangent.lock().take();

@@ -1,66 +1,68 @@
-//! Owners of leaves' accumulators that a dropped graph leaves to the next one of this thread.
+//! A thread's cache of references to leaves' `AccumulateGrad` nodes, which a dropped graph leaves for the next one.
 //!
-//! A step of training drops a graph and records another with edges to the same leaves. To give up an owner and to count a new one
-//! are two atomic updates for each edge, a fifth of the time that recording a small call takes; to hand it over is none. A leaf that
-//! goes takes its spare owner along; what other threads keep of it goes when they reuse the place, or end.
+//! A step of training drops a graph and records another with edges to the same leaves. Dropping a reference and counting a new one
+//! would be two atomic updates for each edge, a considerable part of recording a small call; reusing the reference takes none. When a
+//! leaf is dropped, its thread's cached reference goes with it. References that other threads have cached are dropped when those
+//! threads overwrite the slot, or exit.
 
 use super::node::NodePtr;
 use flambeau_core::ThinPtr;
 use std::cell::Cell;
 
-/// Places, each for the accumulators whose addresses lead there.
-const PLACES: usize = 16;
+/// The number of slots. A node has one, by its address.
+const SLOTS: usize = 16;
 
 thread_local! {
-    static SPARES: [Cell<Option<NodePtr>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
+    static CACHE: [Cell<Option<NodePtr>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
 }
 
-/// The place of an accumulator. Blocks are some hundred bytes apart.
+/// The slot of a node. Nodes are allocated some hundred bytes apart, so the lowest bits of their addresses say little.
 #[inline]
-fn place(node: &NodePtr) -> usize {
+fn slot(node: &NodePtr) -> usize {
     let address = ThinPtr::address(node);
-    (address >> 6 ^ address >> 10) % PLACES
+    (address >> 6 ^ address >> 10) % SLOTS
 }
 
-/// An owner of `node`: the spare one, or a new one.
+/// A reference to `node`: the cached one, or a new one.
 #[inline]
-pub(crate) fn owner_of(node: &NodePtr) -> NodePtr {
+pub(crate) fn take_or_clone(node: &NodePtr) -> NodePtr {
     take(node).unwrap_or_else(|| node.clone())
 }
 
 #[inline]
 fn take(node: &NodePtr) -> Option<NodePtr> {
-    let taken = SPARES.try_with(|spares| {
-        let place = &spares[place(node)];
-        let spare = place.take();
-        if spare.as_ref().is_some_and(|spare| ThinPtr::ptr_eq(spare, node)) {
-            return spare;
+    let taken = CACHE.try_with(|slots| {
+        let slot = &slots[slot(node)];
+        let cached = slot.take();
+        if cached.as_ref().is_some_and(|cached| ThinPtr::ptr_eq(cached, node)) {
+            return cached;
         }
-        place.set(spare);
+        slot.set(cached);
         None
     });
-    // An exiting thread has lost its spares.
+    // A thread that is exiting has no cache any more.
     taken.ok().flatten()
 }
 
-/// Keeps an owner that somebody gives up.
+/// Caches a reference that is given up.
 #[inline]
-pub(crate) fn keep(node: NodePtr) {
-    let at = place(&node);
+pub(crate) fn put(node: NodePtr) {
+    let at = slot(&node);
     let mut node = Some(node);
-    // What was there, or has no place any more, is dropped here, when the place is nobody's concern.
-    let _before = SPARES.try_with(|spares| spares[at].replace(node.take()));
+    // The former reference, or `node` on a thread that is exiting, is dropped here and not while the slot is accessed: its
+    // destructor may come here again.
+    let _before = CACHE.try_with(|slots| slots[at].replace(node.take()));
 }
 
-/// Whether this thread has a spare owner of `node`.
-pub(crate) fn has(node: &NodePtr) -> bool {
-    let spare = take(node);
-    let found = spare.is_some();
-    spare.into_iter().for_each(keep);
+/// Whether this thread has cached a reference to `node`.
+pub(crate) fn contains(node: &NodePtr) -> bool {
+    let cached = take(node);
+    let found = cached.is_some();
+    cached.into_iter().for_each(put);
     found
 }
 
-/// Gives up the spare owner of `node`.
-pub(crate) fn give_up(node: &NodePtr) {
+/// Drops the cached reference to `node`, if there is one.
+pub(crate) fn evict(node: &NodePtr) {
     drop(take(node));
 }

@@ -1,6 +1,6 @@
-//! Gradients on their way through a graph, and what is known of the outputs that they must fit.
+//! The gradients that nodes pass to one another, and the sizes, dtype and device that each must have.
 
-use crate::handle;
+use crate::factory;
 use flambeau_core::{Device, DimVec, Result, Scalar, ScalarType, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 use smallvec::SmallVec;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// Gradients of a node's outputs, or of its inputs; `None` stands for zeros of the right shape.
 pub type Gradients = SmallVec<[Option<Tensor>; 3]>;
 
-/// Shape, type and place of one output of an operator: what its gradient is brought to.
+/// Sizes, dtype and device of one output of an operator, which its gradient must have too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputInfo {
     pub(crate) sizes: DimVec,
@@ -17,7 +17,7 @@ pub struct OutputInfo {
 }
 
 impl OutputInfo {
-    /// That of `tensor`.
+    /// The metadata of `tensor`.
     #[inline]
     pub fn of(tensor: &Tensor) -> Self {
         OutputInfo {
@@ -27,19 +27,20 @@ impl OutputInfo {
         }
     }
 
-    /// Those of several, put in their place one by one.
+    /// Appends the metadata of several tensors. Each is built in `list` and not moved there, so that its bytes are not loaded while
+    /// they are still being stored: see `Note: store forwarding` in `flambeau_core`.
     #[inline(always)]
-    pub(super) fn write_all(place: &mut SmallVec<[OutputInfo; 1]>, tensors: &[&Tensor]) {
-        place.reserve(tensors.len());
+    pub(super) fn write_all(list: &mut SmallVec<[OutputInfo; 1]>, tensors: &[&Tensor]) {
+        list.reserve(tensors.len());
         for tensor in tensors {
-            place.push(OutputInfo { sizes: DimVec::new(), dtype: tensor.dtype(), device: tensor.device() });
-            if let Some(info) = place.last_mut() {
+            list.push(OutputInfo { sizes: DimVec::new(), dtype: tensor.dtype(), device: tensor.device() });
+            if let Some(info) = list.last_mut() {
                 tensor.sizes().iter().for_each(|size| info.sizes.push(*size));
             }
         }
     }
 
-    /// Whether a gradient is as it should be.
+    /// Whether a gradient has the sizes, dtype and device of the output.
     #[inline]
     pub(crate) fn fits(&self, grad: &Tensor) -> bool {
         shape::same(grad.sizes(), &self.sizes) && grad.dtype() == self.dtype && grad.device() == self.device
@@ -50,9 +51,9 @@ impl OutputInfo {
         &self.sizes
     }
 
-    /// Zeros for the gradient of an output that nobody computed.
+    /// Zeros, for an output of which no gradient was computed.
     pub(crate) fn zeros(&self) -> Result<Tensor> {
-        let made = handle::empty(&self.sizes, self.dtype, self.device)?;
+        let made = factory::empty(&self.sizes, self.dtype, self.device)?;
         ops::fill__scalar(&made, Scalar::Int(0))?;
         Ok(made)
     }

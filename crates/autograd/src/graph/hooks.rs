@@ -1,6 +1,6 @@
 //! Functions that users attach to tensors, to nodes and to the saving of tensors.
 //!
-//! Lists of hooks are copied before they run, so that no lock is held while they do.
+//! A list of hooks is copied before its hooks run, so that no lock is held while they do.
 
 use super::gradients::Gradients;
 use flambeau_core::{IntrusivePtr, Result, TensorImpl, WeakIntrusivePtr, ensure};
@@ -12,20 +12,20 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Sees a gradient; what it returns takes the gradient's place.
+/// Is called with a gradient; a tensor that it returns replaces the gradient.
 pub type TensorHook = dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync;
 
-/// Sees the gradients of a node's outputs before the node runs; what it returns takes their place.
+/// Is called with the gradients of a node's outputs before the node runs; what it returns replaces them.
 pub type PreHook = dyn Fn(&[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync;
 
-/// Sees the gradients of a node's inputs, then those of its outputs, after the node has run; what it returns takes the
-/// place of the former.
+/// Is called with the gradients of a node's inputs, then those of its outputs, after the node has run; what it returns replaces
+/// the gradients of the inputs.
 pub type PostHook = dyn Fn(&[Option<Tensor>], &[Option<Tensor>]) -> Result<Option<Gradients>> + Send + Sync;
 
-/// Sees a leaf whose gradient has just been accumulated.
+/// Is called with a leaf whose gradient has just been accumulated.
 pub type PostAccumulateHook = dyn Fn(&Tensor) -> Result<()> + Send + Sync;
 
-/// Tensors that keep the gradient of the output of that number.
+/// Tensors with `retain_grad`, each with the number of the output whose gradient it retains.
 pub(crate) type Retaining = Vec<(u32, WeakIntrusivePtr<TensorImpl>)>;
 
 /// The hooks of one node, or of one leaf.
@@ -39,15 +39,15 @@ struct Lists {
     pre: Vec<(u64, Arc<PreHook>)>,
     post: Vec<(u64, Arc<PostHook>)>,
     post_accumulate: Vec<(u64, Arc<PostAccumulateHook>)>,
-    held: Vec<(u64, Held)>,
-    /// Whether they are those of several nodes.
+    held: Vec<(u64, HookObject)>,
+    /// Whether several nodes share these lists.
     shared: bool,
 }
 
-/// An object of a front end's that a hook holds.
-pub type Held = Arc<dyn Any + Send + Sync>;
+/// An object of the front end, such as a Python function, that a hook owns.
+pub type HookObject = Arc<dyn Any + Send + Sync>;
 
-/// Takes a hook away again. Dropping the handle leaves the hook in place.
+/// Removes a hook. Dropping the handle leaves the hook registered.
 #[derive(Clone)]
 pub struct HookHandle {
     id: u64,
@@ -55,10 +55,10 @@ pub struct HookHandle {
 }
 
 impl HookHandle {
-    /// Takes the hook away; it may be gone already.
+    /// Removes the hook, if it was not removed already.
     pub fn remove(&self) {
         let Some(hooks) = self.hooks.upgrade() else { return };
-        // A hook is dropped outside the lock: its destructor is somebody else's code.
+        // A hook is dropped outside the lock: its destructor is code of the user.
         let mut lists = hooks.0.lock();
         let tensor = take_out(&mut lists.tensor, |hook| hook.0 == self.id);
         let pre = take_out(&mut lists.pre, |hook| hook.0 == self.id);
@@ -69,8 +69,8 @@ impl HookHandle {
         drop((tensor, pre, post, post_accumulate, held));
     }
 
-    /// Says which object the hook holds, so that the front end's collector of cycles can [see](crate::exclusive) it.
-    pub fn holding(self, object: Held) -> Self {
+    /// Registers the object that the hook owns, so that the front end's garbage collector can [visit](crate::exclusive) it.
+    pub fn holding(self, object: HookObject) -> Self {
         if let Some(hooks) = self.hooks.upgrade() {
             hooks.0.lock().held.push((self.id, object));
         }
@@ -115,31 +115,31 @@ impl NodeHooks {
         self.0.lock().retaining.push((output_nr, tensor));
     }
 
-    /// No longer for this tensor, which has got another history.
+    /// No longer keeps the gradient for `tensor`, which has got another history.
     pub(crate) fn stop_retaining(&self, tensor: &WeakIntrusivePtr<TensorImpl>) {
         self.0.lock().retaining.retain(|(_, other)| !other.ptr_eq(tensor));
     }
 
-    /// Whether it keeps the gradient of `tensor`.
+    /// Whether `tensor` retains its gradient through these hooks.
     pub(crate) fn retains(&self, tensor: &Tensor) -> bool {
         let weak = IntrusivePtr::downgrade(tensor.impl_());
         self.0.lock().retaining.iter().any(|(_, other)| other.ptr_eq(&weak))
     }
 
-    /// They are those of another node too, from now on.
-    pub(crate) fn note_sharing(&self) {
+    /// Marks the hooks as shared by another node.
+    pub(crate) fn mark_shared(&self) {
         self.0.lock().shared = true;
     }
 
-    /// Shows what they hold, if they are those of one node.
+    /// Visits the objects that the hooks own, if the hooks belong to one node only.
     pub(crate) fn visit_held(&self, visit: &mut dyn FnMut(&dyn Any)) {
         let lists = self.0.lock();
         let held = if lists.shared { &[] } else { &lists.held[..] };
         held.iter().for_each(|(_, object)| visit(&**object));
     }
 
-    /// Takes all of them away, if they are those of one node.
-    pub(crate) fn give_up(&self) {
+    /// Removes all hooks, if they belong to one node only.
+    pub(crate) fn clear(&self) {
         let mut lists = self.0.lock();
         if !lists.shared {
             let gone = std::mem::take(&mut *lists);
@@ -148,7 +148,7 @@ impl NodeHooks {
         }
     }
 
-    /// Runs the hooks of tensors on the gradients that have arrived, and tells which tensors keep theirs.
+    /// Runs the tensor hooks on the gradients that have arrived, and returns the tensors that retain theirs.
     ///
     /// # Errors
     /// Those of the hooks, and `Autograd` where one changes the sizes.
@@ -207,11 +207,11 @@ impl NodeHooks {
 /// What a pack hook made of a tensor, and how to get the tensor back.
 pub type Packed = Box<dyn Any + Send + Sync>;
 
-/// Takes a tensor that an operator saves for its backward, and returns whatever brings it back: a file name, a copy on
-/// another device.
+/// Is called with a tensor that an operator saves for its backward, and returns what it can be restored from, such as a file name
+/// or a copy on another device.
 pub type PackHook = dyn Fn(&Tensor) -> Result<Packed> + Send + Sync;
 
-/// Brings a tensor back.
+/// Restores a tensor from what the pack hook returned.
 pub type UnpackHook = dyn Fn(&(dyn Any + Send + Sync)) -> Result<Tensor> + Send + Sync;
 
 /// A pair of hooks on saving.
@@ -223,17 +223,17 @@ pub(crate) struct SavingHooks {
 
 thread_local! {
     static SAVING: RefCell<Vec<SavingHooks>> = const { RefCell::new(Vec::new()) };
-    /// How many of those there are, and one more while a dual level is open.
+    /// The number of pairs of hooks, plus one while a dual level is open.
     static WATCHING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether anybody wants to know of what this thread saves: hooks, or tangents that go along with it.
+/// Whether saving a tensor on this thread takes more than keeping it: hooks are to be called, or its tangent is to be saved too.
 #[inline]
 pub(crate) fn saving_is_watched() -> bool {
     WATCHING.get() != 0
 }
 
-/// Counts one who wants to know of what is saved, or one less.
+/// Adds one to the count of those who watch what is saved, or subtracts one.
 pub(crate) fn watch_saving(begins: bool) {
     // Where the thread is exiting, nothing is saved any more.
     let _ = WATCHING.try_with(|count| {
@@ -242,12 +242,12 @@ pub(crate) fn watch_saving(begins: bool) {
     });
 }
 
-/// The hooks in force end when it is dropped.
+/// Removes the pair of hooks when it is dropped.
 #[must_use = "the hooks are in force as long as the guard lives"]
 pub struct SavedTensorsHooksGuard(PhantomData<*const ()>);
 
 /// Every tensor that an operator on this thread saves passes through `pack` now and through `unpack` when a backward pass
-/// wants it. The innermost pair counts.
+/// needs it. Of nested pairs only the innermost is called.
 pub fn saved_tensors_hooks(
     pack: impl Fn(&Tensor) -> Result<Packed> + Send + Sync + 'static,
     unpack: impl Fn(&(dyn Any + Send + Sync)) -> Result<Tensor> + Send + Sync + 'static,
@@ -267,10 +267,11 @@ impl Drop for SavedTensorsHooksGuard {
     }
 }
 
-/// Takes the hooks out of force until it is dropped.
+/// Disables the hooks until it is dropped.
 pub(crate) struct NoSavingHooks(Vec<SavingHooks>);
 
-/// For what is computed beside a part whose saved tensors the hooks keep account of; `None` where there are no hooks.
+/// Disables the hooks for calls that a kernel makes on its own account: hooks such as those of
+/// [`checkpoint`](crate::checkpoint) count the tensors that the user's own calls save. `None` where there are no hooks.
 pub(crate) fn without_saving_hooks() -> Option<NoSavingHooks> {
     let hooks = SAVING.take();
     (!hooks.is_empty()).then_some(NoSavingHooks(hooks))

@@ -1,11 +1,11 @@
-//! How many nodes there are, without a word that all threads write: each thread has its own counter, and readers add them up.
+//! The number of nodes that exist. Each thread has its own counter, so that threads do not contend for one; readers add them up.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 static COUNTERS: Mutex<Vec<Arc<AtomicI64>>> = Mutex::new(Vec::new());
-/// The sum of the threads that have exited.
+/// The sum of the counters of threads that have exited.
 static EXITED: AtomicI64 = AtomicI64::new(0);
 
 struct Counter(Arc<AtomicI64>);
@@ -28,7 +28,7 @@ impl Drop for Counter {
 
 #[inline]
 pub(super) fn add(change: i64) {
-    // Only its own thread writes a counter, so a load and a store will do.
+    // Only its own thread writes a counter, so a load and a store are enough; no atomic read-modify-write is needed.
     let counted = COUNTER.try_with(|counter| {
         counter.0.store(counter.0.load(Ordering::Relaxed) + change, Ordering::Relaxed);
     });
@@ -37,7 +37,7 @@ pub(super) fn add(change: i64) {
     }
 }
 
-/// How many nodes of operators exist, in all threads. A program that holds no history gets 0: nothing leaks.
+/// How many nodes of operators exist, in all threads. It is 0 for a program that holds no history, unless nodes leak.
 ///
 /// ```
 /// use flambeau_autograd::{Autograd, live_nodes};

@@ -1,5 +1,5 @@
-//! Nodes, which turn the gradients of an operator's outputs into those of its inputs, and the edges between them.
-#![expect(unsafe_code, reason = "nodes are made in the place where they stay")]
+//! Nodes, which compute the gradients of an operator's inputs from those of its outputs, and the edges between them.
+#![expect(unsafe_code, reason = "nodes are constructed in their final memory, field by field")]
 
 use super::dual_level::is_dual_level_open;
 use super::gradients::{Gradients, OutputInfo};
@@ -15,16 +15,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// Where the gradients of a node's inputs go; `None` for inputs that need none.
+/// Where the gradients of a node's inputs go; `None` for inputs that need no gradient.
 pub type Edges = SmallVec<[Option<Edge>; 3]>;
 
-/// An owner of a node of any kind.
+/// A counted reference to a node of any kind.
 pub type NodePtr = ThinPtr<dyn Node>;
 
-/// Moves a node to where it stays.
+/// Allocates a node.
 #[inline]
 pub fn new_node<N: Node>(node: N) -> NodePtr {
-    // SAFETY: a node is known as itself.
+    // SAFETY: the closure coerces the reference to a trait object and does nothing else.
     unsafe { ThinPtr::new(node, |node: &mut N| node) }
 }
 
@@ -42,23 +42,24 @@ pub unsafe trait Node: Any + Send + Sync {
     /// `Autograd` where values saved for this have been freed or changed, and those of the operators it calls.
     fn apply(&self, cx: &Context<'_>, grads: Gradients) -> Result<Gradients>;
 
-    /// Shows what the node owns beside its edges and hooks: of what it does not show, a collector of cycles cannot know.
+    /// Visits what the node owns beside its edges and hooks. A garbage collector cannot break cycles through what is not visited.
     fn owns(&self, _visit: &mut dyn FnMut(Owned<'_>)) {}
 }
 
-/// An owner of something, or an object of a front end's.
+/// A counted reference to a node or to a tensor, or an object of the front end.
 #[derive(Clone, Copy)]
 pub enum Owned<'a> {
-    /// An owner of a node.
+    /// A reference to a node.
     Node(&'a NodePtr),
-    /// An owner of a tensor.
+    /// A reference to a tensor.
     Tensor(&'a Tensor),
-    /// What a hook, a function or a packed tensor holds, or the extension of a tensor.
+    /// An object that a hook, a function or a packed tensor owns, or the front end's extension of a tensor.
     Object(&'a dyn Any),
 }
 
 impl dyn Node {
-    /// What all nodes have. Not a function of the trait: a pass asks for it several times for each node.
+    /// What all nodes have. Not a method of the trait, since a virtual call would be slow: a pass needs it several times for each
+    /// node.
     #[inline]
     pub fn header(&self) -> &NodeHeader {
         // SAFETY: (header).
@@ -66,38 +67,38 @@ impl dyn Node {
     }
 }
 
-/// "Send the gradient to input `input_nr` of `node`": to the gradient of the output of that number of its operator.
+/// The connection from an input of one node to the node that receives the gradient of this input. PyTorch's `Edge`.
 #[derive(Clone)]
 pub struct Edge {
-    /// The node that takes the gradient.
+    /// The node that receives the gradient.
     pub node: NodePtr,
-    /// Which output of the node's operator it is the gradient of.
+    /// Which input of that node receives it: the gradient is that of the output with this number of the node's operator.
     pub input_nr: u32,
 }
 
-/// Edges in whatever form they come.
+/// A list or an array of edges.
 pub trait IntoEdges {
-    /// Puts them where a node keeps them.
+    /// Writes the edges to the field of a node.
     ///
     /// # Safety
-    /// - `place` may be written, and holds nothing.
-    unsafe fn write_to(self, place: *mut Edges);
+    /// - `dst` is valid for writes, and uninitialised: what it holds is not dropped.
+    unsafe fn write_to(self, dst: *mut Edges);
 }
 
 impl IntoEdges for Edges {
-    unsafe fn write_to(self, place: *mut Edges) {
+    unsafe fn write_to(self, dst: *mut Edges) {
         // SAFETY: the caller's condition.
-        unsafe { place.write(self) }
+        unsafe { dst.write(self) }
     }
 }
 
 impl<const N: usize> IntoEdges for [Option<Edge>; N] {
     #[inline(always)]
-    unsafe fn write_to(self, place: *mut Edges) {
-        // SAFETY: the caller's condition; then there are edges, though none yet.
+    unsafe fn write_to(self, dst: *mut Edges) {
+        // SAFETY: the caller's condition; after the write `dst` holds an empty list.
         let edges = unsafe {
-            place.write(Edges::new());
-            &mut *place
+            dst.write(Edges::new());
+            &mut *dst
         };
         for edge in self {
             edges.push(edge);
@@ -105,14 +106,14 @@ impl<const N: usize> IntoEdges for [Option<Edge>; N] {
     }
 }
 
-/// What all nodes have: their place in the order of recording, edges, outputs, hooks.
+/// What all nodes have: their sequence number, edges, metadata of the outputs, hooks.
 pub struct NodeHeader {
     sequence_nr: u64,
     pub(super) edges: Edges,
     outputs: SmallVec<[OutputInfo; 1]>,
     hooks: OnceCell<Arc<NodeHooks>>,
     trace: Option<Box<str>>,
-    /// Where the pass that may note such things has its notes about this node.
+    /// The index of this node in the list of the backward pass that last wrote it here; see `engine/entries.rs`.
     pub(crate) entry: AtomicU32,
 }
 
@@ -120,10 +121,10 @@ thread_local! {
     static SEQUENCE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of the nodes of leaves, which live as long as the leaves and count as no part of a graph.
-const OF_LEAVES: u64 = u64::MAX;
+/// The sequence number of the nodes of leaves. They live as long as the leaves, and are not counted as parts of a graph.
+const LEAF_SEQUENCE_NR: u64 = u64::MAX;
 
-/// The next number in this thread's order of recording, for a node that is counted from now on.
+/// The next sequence number of this thread, for a node that is counted from now on.
 #[inline(always)]
 fn next_in_order() -> u64 {
     live::add(1);
@@ -136,7 +137,7 @@ pub(crate) fn recorded_on_this_thread() -> u64 {
 }
 
 impl NodeHeader {
-    /// For the next node in this thread's order of recording.
+    /// The header of the next node that this thread records.
     #[inline]
     pub fn new(edges: Edges, outputs: &[&Tensor]) -> Self {
         let mut header = NodeHeader::numbered(next_in_order(), edges);
@@ -144,28 +145,28 @@ impl NodeHeader {
         header
     }
 
-    /// The same, of which the edges stand in their place already.
+    /// Writes such a header, except for the edges, which are already written.
     ///
     /// # Safety
-    /// - All of `place` may be written, and holds nothing but the edges.
+    /// - All of `dst` is valid for writes; `edges` is initialised, and the other fields are not.
     #[inline(always)]
-    pub(super) unsafe fn write_to(place: *mut Self, outputs: &[&Tensor]) {
+    pub(super) unsafe fn write_to(dst: *mut Self, outputs: &[&Tensor]) {
         // SAFETY: the caller's condition.
         unsafe {
-            (&raw mut (*place).sequence_nr).write(next_in_order());
-            (&raw mut (*place).hooks).write(OnceCell::new());
-            (&raw mut (*place).trace).write(anomaly::trace());
-            (&raw mut (*place).entry).write(AtomicU32::new(0));
-            (&raw mut (*place).outputs).write(SmallVec::new());
-            OutputInfo::write_all(&mut (*place).outputs, outputs);
-            let NodeHeader { sequence_nr: _, edges: _, outputs: _, hooks: _, trace: _, entry: _ } = &*place;
+            (&raw mut (*dst).sequence_nr).write(next_in_order());
+            (&raw mut (*dst).hooks).write(OnceCell::new());
+            (&raw mut (*dst).trace).write(anomaly::trace());
+            (&raw mut (*dst).entry).write(AtomicU32::new(0));
+            (&raw mut (*dst).outputs).write(SmallVec::new());
+            OutputInfo::write_all(&mut (*dst).outputs, outputs);
+            let NodeHeader { sequence_nr: _, edges: _, outputs: _, hooks: _, trace: _, entry: _ } = &*dst;
         }
     }
 
-    /// For a node that runs as soon as it can, as accumulators do: that frees gradients early.
+    /// The header of a node that runs before all others that are ready. Accumulators do, so that gradients are freed early.
     #[inline]
     pub(crate) fn first(output: &Tensor) -> Self {
-        let mut header = Self::numbered(OF_LEAVES, Edges::new());
+        let mut header = Self::numbered(LEAF_SEQUENCE_NR, Edges::new());
         header.outputs.push(OutputInfo::of(output));
         header
     }
@@ -192,7 +193,7 @@ impl NodeHeader {
         &self.edges
     }
 
-    /// What is known of the operator's outputs.
+    /// Sizes, dtypes and devices of the operator's outputs.
     #[inline]
     pub fn outputs(&self) -> &[OutputInfo] {
         &self.outputs
@@ -213,21 +214,22 @@ impl NodeHeader {
         self.hooks.get_or_init(Arc::default)
     }
 
-    /// Whether owners of the node are kept for the next graph: it is a leaf's, and nobody waits for hooks to go with it.
+    /// Whether a reference to the node that is given up goes to the [cache](super::grad_accumulator_cache): the node is that of a
+    /// leaf, and it has no hooks, which the user may expect to be dropped with it.
     #[inline]
-    pub(super) fn is_spared(&self) -> bool {
-        self.sequence_nr == OF_LEAVES && self.hooks.get().is_none()
+    pub(super) fn is_cacheable(&self) -> bool {
+        self.sequence_nr == LEAF_SEQUENCE_NR && self.hooks.get().is_none()
     }
 
     /// Whether it is counted among the nodes of operators.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
-        self.sequence_nr != OF_LEAVES
+        self.sequence_nr != LEAF_SEQUENCE_NR
     }
 
-    /// With the hooks of another node.
+    /// The header with the hooks of another node, which both share.
     pub(crate) fn sharing_hooks(mut self, hooks: &Arc<NodeHooks>) -> Self {
-        hooks.note_sharing();
+        hooks.mark_shared();
         self.hooks = OnceCell::with_value(hooks.clone());
         self
     }
@@ -237,20 +239,20 @@ impl NodeHeader {
 pub struct Context<'a> {
     node: &'a NodePtr,
     base: Option<&'a Geometry>,
-    /// Which of the first 64 gradients are wanted, one bit each.
+    /// Which of the first 64 gradients are needed, one bit each.
     needed: u64,
     keep_graph: bool,
     create_graph: bool,
 }
 
 impl<'a> Context<'a> {
-    /// For `node`, in a pass that wants the gradients of the edges whose bits are set in `needed`.
+    /// For `node`, in a pass that needs the gradients of the edges whose bits are set in `needed`.
     #[inline(always)]
     pub(crate) fn new(node: &'a NodePtr, needed: u64, keep_graph: bool, create_graph: bool) -> Self {
         Context { node, base: None, needed, keep_graph, create_graph }
     }
 
-    /// Whether the gradient of input `i` is wanted: the input needs one, and this pass leads there.
+    /// Whether the gradient of input `i` is to be computed: the input requires one, and this pass uses it.
     #[inline]
     pub fn needs(&self, i: usize) -> bool {
         if i < 64 { self.needed >> i & 1 == 1 } else { is_edge(self.node.header().edges(), i) }
@@ -291,14 +293,14 @@ impl<'a> Context<'a> {
         Context { base: Some(base), ..*self }
     }
 
-    /// While formulas run unrecorded, nobody will ask which base a view of theirs looks at, but for a tangent.
+    /// Disables the tracking of views while a formula runs unrecorded: only recording and tangents need the base of a view.
     pub(crate) fn skip_view_tracking(&self) -> Option<ThreadKeysGuard> {
         let skip = || ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ADInplaceOrView));
         (!self.create_graph && !is_dual_level_open()).then(skip)
     }
 }
 
-/// Whether edge number `i` leads somewhere.
+/// Whether input `i` has an edge.
 #[inline]
 pub(crate) fn is_edge(edges: &[Option<Edge>], i: usize) -> bool {
     matches!(edges.get(i), Some(Some(_)))

@@ -1,12 +1,12 @@
-//! How nodes are dropped: a chain of a million must not be by a million nested calls.
+//! How nodes are dropped without recursion: nested destructors of a chain of a million nodes would overflow the stack.
 //!
-//! Whoever owns a node that may be the last reference to a long chain (a node's edges, a tensor's history, a saved tensor's)
-//! gives it up through [`release`], which keeps a queue for each thread: nodes met while a node is being dropped wait there
-//! until that one is gone.
+//! A reference to a node that may be the last one to a long chain (of a node's edges, a tensor's history, a saved tensor's
+//! history) is given up through [`release`]. It keeps a queue for each thread: nodes whose last reference is given up while
+//! another node is being dropped wait there, and are dropped after it.
 
+use super::grad_accumulator_cache;
 use super::live;
 use super::node::{NodeHeader, NodePtr};
-use super::spares;
 use flambeau_core::ThinPtr;
 use std::cell::{Cell, RefCell};
 use std::mem::{ManuallyDrop, take};
@@ -27,12 +27,12 @@ impl Drop for NodeHeader {
 
 thread_local! {
     static DROPPING: Cell<bool> = const { Cell::new(false) };
-    // No destructor, so that it can be used while the thread's other locals are destroyed; it is empty between calls.
+    // Without destructor, so that it can be used while the thread's other locals are destroyed. It is empty between calls.
     static WAITING: ManuallyDrop<RefCell<Waiting>> =
         const { ManuallyDrop::new(RefCell::new(Waiting { first: None, others: Vec::new() })) };
 }
 
-/// Nodes that wait to be dropped. Along a chain there is never more than one, which takes no allocation.
+/// Nodes that wait to be dropped. Along a chain there is never more than one, which `first` holds without an allocation.
 struct Waiting {
     first: Option<NodePtr>,
     others: Vec<NodePtr>,
@@ -53,13 +53,13 @@ impl Waiting {
     }
 }
 
-/// Gives up one owner of `node`; see [above](self).
+/// Gives up a reference to `node`; see the [module](self).
 #[inline]
 pub(crate) fn release(node: NodePtr) {
     if !ThinPtr::is_unique(&node) {
-        // Even if another thread gives up the other owner at once, what this drops goes through the queue.
-        if node.header().is_spared() {
-            spares::keep(node);
+        // Even if another thread gives up the other reference at the same time, the node's edges go through the queue.
+        if node.header().is_cacheable() {
+            grad_accumulator_cache::put(node);
         }
         return;
     }
@@ -67,7 +67,7 @@ pub(crate) fn release(node: NodePtr) {
         WAITING.with(|waiting| waiting.borrow_mut().push(node));
         return;
     }
-    /// Also where a saved value's own destructor panics.
+    /// Resets the flag even if the destructor of a saved value panics.
     struct Done;
     impl Drop for Done {
         fn drop(&mut self) {
@@ -85,6 +85,6 @@ fn drop_waiting() {
     while let Some(node) = WAITING.with(|waiting| waiting.borrow_mut().pop()) {
         drop(node);
     }
-    let room = WAITING.with(|waiting| take(&mut waiting.borrow_mut().others));
-    drop(room);
+    let buffer = WAITING.with(|waiting| take(&mut waiting.borrow_mut().others));
+    drop(buffer);
 }

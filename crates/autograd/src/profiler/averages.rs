@@ -1,4 +1,4 @@
-//! Events summed by what they are: how often, how long by themselves and with what they called.
+//! Events summed by name: their number, and their time with and without the events inside them.
 
 use flambeau_core::profiler::{Event, Input, Kind, ThreadLog};
 use std::collections::HashMap;
@@ -9,19 +9,19 @@ use std::collections::HashMap;
 pub struct Average {
     /// Their name.
     pub name: String,
-    /// What they are.
+    /// Their kind.
     pub kind: Kind,
-    /// The tensors they got, if the events were told apart by them.
+    /// Their input tensors, if events are grouped by them.
     pub inputs: Option<Box<[Input]>>,
     /// How many there were.
     pub count: u64,
-    /// How long they took, with all that happened inside them. One inside another of them is not counted twice.
+    /// How long they took, with the events inside them. An event inside another of the same name is not counted twice.
     pub total_time: u64,
-    /// How long they took, less what was recorded inside them.
+    /// How long they took, without the events inside them.
     pub self_time: u64,
-    /// Bytes allocated less bytes freed, with all that happened inside them, and counted in the same way.
+    /// Bytes allocated minus bytes freed, with the events inside them. An event inside another of the same name is not counted twice.
     pub total_bytes: i64,
-    /// Bytes allocated less bytes freed by themselves.
+    /// Bytes allocated minus bytes freed, without the events inside them.
     pub self_bytes: i64,
 }
 
@@ -32,7 +32,7 @@ impl Average {
     }
 }
 
-/// Averages, those with the most time by themselves first.
+/// Averages, sorted by the time without the events inside them, the longest first.
 #[derive(Debug, Clone, Default)]
 pub struct Averages {
     pub(super) all: Vec<Average>,
@@ -56,19 +56,19 @@ impl Averages {
         Averages { all, has_memory: threads.iter().any(|thread| !thread.memory.is_empty()) }
     }
 
-    /// Time of all events by themselves: on one thread, the time during which something was recorded.
+    /// The time of all events without the events inside them: on one thread, the time during which something was recorded.
     pub fn self_time(&self) -> u64 {
         self.all.iter().map(|average| average.self_time).sum()
     }
 }
 
-/// What tells averages apart.
+/// What the events of one average have in common.
 type Key<'p> = (Kind, &'p str, Option<&'p [Input]>);
 
 #[derive(Default)]
 struct Sums<'p> {
     by_inputs: bool,
-    places: HashMap<Key<'p>, usize>,
+    indices: HashMap<Key<'p>, usize>,
     all: Vec<Average>,
 }
 
@@ -97,7 +97,7 @@ impl<'p> Sums<'p> {
 
     fn average(&mut self, key: Key<'p>) -> &mut Average {
         let next = self.all.len();
-        let at = *self.places.entry(key).or_insert(next);
+        let at = *self.indices.entry(key).or_insert(next);
         if at == next {
             let (kind, name, inputs) = key;
             self.all.push(Average {
@@ -119,14 +119,14 @@ fn ancestors<'p>(thread: &'p ThreadLog, event: &'p Event) -> impl Iterator<Item 
     std::iter::successors(Some(event), |event| thread.events.get(event.parent?)).skip(1)
 }
 
-/// For each event of a thread the time of the events right inside it, and the bytes of all inside it.
+/// For each event of a thread the time of the events directly inside it, and the bytes of all inside it.
 struct Within {
     time: Vec<u64>,
     bytes: Vec<i64>,
 }
 
 impl Within {
-    /// An event stands behind the one it is in; so from the end, each is complete when it is added to that.
+    /// An event comes after the one that contains it. So in reverse order each is complete when it is added to its parent.
     fn of(thread: &ThreadLog) -> Self {
         let count = thread.events.len();
         let mut within = Within { time: vec![0; count], bytes: vec![0; count] };

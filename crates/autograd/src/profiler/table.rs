@@ -5,21 +5,21 @@ use flambeau_core::profiler::Input;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// By what a table is sorted, greatest first.
+/// The column by which a table is sorted, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
-    /// Time less that of what was called.
+    /// Time without the events inside.
     #[default]
     SelfTime,
-    /// Time with that of what was called.
+    /// Time with the events inside.
     TotalTime,
     /// The mean of that.
     MeanTime,
     /// How many there were.
     Count,
-    /// Bytes allocated by themselves.
+    /// Bytes allocated, without the events inside.
     SelfBytes,
-    /// Bytes allocated, with what was called.
+    /// Bytes allocated, with the events inside.
     TotalBytes,
 }
 

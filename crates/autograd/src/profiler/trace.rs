@@ -85,8 +85,8 @@ impl Trace {
         self.push("C", 0, &fields);
     }
 
-    /// An arrow from each operator that recorded a node to that node's backward. Numbers are a thread's own: the operator of
-    /// the same thread is meant, or else, where only one thread recorded this number, that one's.
+    /// An arrow from each operator that recorded a node to that node's backward. Each thread numbers its nodes on its own: the node
+    /// belongs to the operator of the same thread, or else to that of another thread if only one has recorded this number.
     fn flows(&mut self, profile: &Profile) {
         let forward = operators(profile);
         let mut arrows = 0;
@@ -115,7 +115,7 @@ fn operators(profile: &Profile) -> Recorded<'_> {
         for event in thread.events.iter().filter(|event| event.kind == Kind::Operator) {
             let Some(number) = event.sequence else { continue };
             let all = recorded.entry(number).or_default();
-            // Later in the list is further inside.
+            // Events that come later in the list are nested deeper.
             all.retain(|(other, _)| *other != thread.thread);
             all.push((thread.thread, event));
         }

@@ -1,4 +1,4 @@
-//! Arguments that are not plain tensors: optional ones and lists, their edges, and their gradients.
+//! Arguments that are optional tensors or lists of tensors: their edges, saved variables and gradients.
 
 use crate::grad_mode::is_grad_enabled;
 use crate::graph::dual_level::is_dual_level_open;
@@ -11,7 +11,7 @@ use crate::variable::tangents;
 use flambeau_core::{Result, ensure};
 use flambeau_ops::Tensor;
 
-/// An argument that holds tensors. Each has one edge, an absent one an empty edge.
+/// An argument that holds tensors. Each tensor has one edge; that of an absent one is `None`.
 pub trait Input {
     /// Calls `visit` on every tensor in order, until an error.
     ///
@@ -64,7 +64,7 @@ fn any(inputs: &[&dyn Input]) -> bool {
 /// [`edges`](super::edges) of arguments of any kind.
 ///
 /// # Errors
-/// As for a view whose base was modified where that was forbidden.
+/// `Autograd` for a view whose base was modified although that was forbidden.
 pub fn edges_of(inputs: &[&dyn Input]) -> Result<Edges> {
     let mut edges = Edges::new();
     for input in inputs {
@@ -103,7 +103,7 @@ pub fn check_out_of(name: &str, inputs: &[&dyn Input]) -> Result<()> {
     })
 }
 
-/// A tensor that is not among the inputs with gradients, if it is used.
+/// Saves a tensor that is not among the inputs with gradients, if it is used.
 ///
 /// # Errors
 /// Those of [`SavedVariable::other`].
@@ -111,7 +111,7 @@ pub fn saved_other(used: bool, tensor: &Tensor) -> Result<Option<SavedVariable>>
     if used { SavedVariable::other(tensor).map(Some) } else { Ok(None) }
 }
 
-/// An optional tensor, if it is there and used.
+/// Saves an optional tensor, if there is one and it is used.
 ///
 /// # Errors
 /// Those of [`SavedVariable::input`].
@@ -122,7 +122,7 @@ pub fn saved_optional(used: bool, tensor: Option<&Tensor>) -> Result<Option<Save
     }
 }
 
-/// Every tensor of a list.
+/// Saves every tensor of a list.
 ///
 /// # Errors
 /// Those of [`SavedVariable::input`].
@@ -130,7 +130,7 @@ pub fn saved_list(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
     tensors.iter().map(SavedVariable::other).collect()
 }
 
-/// Every tensor of a list in which some are absent.
+/// Saves every tensor of a list in which some are absent.
 ///
 /// # Errors
 /// Those of [`SavedVariable::input`].
@@ -138,7 +138,7 @@ pub fn saved_optionals(tensors: &[Option<Tensor>]) -> Result<Vec<Option<SavedVar
     tensors.iter().map(|tensor| saved_optional(true, tensor.as_ref())).collect()
 }
 
-/// Every result of an operator that returns a list.
+/// Saves every result of an operator that returns a list.
 ///
 /// # Errors
 /// Those of [`SavedVariable::output`].
@@ -146,7 +146,7 @@ pub fn saved_outputs(tensors: &[Tensor]) -> Result<Vec<SavedVariable>> {
     tensors.iter().zip(0..).map(|(tensor, nr)| SavedVariable::output(tensor, nr)).collect()
 }
 
-/// What [`saved_optional`] saved.
+/// Unpacks what [`saved_optional`] saved.
 ///
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
@@ -154,7 +154,7 @@ pub fn unpack_optional(saved: &Option<SavedVariable>, cx: &Context<'_>) -> Resul
     saved.as_ref().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).transpose()
 }
 
-/// What [`saved_list`] saved.
+/// Unpacks what [`saved_list`] saved.
 ///
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
@@ -162,7 +162,7 @@ pub fn unpack_list(saved: &[SavedVariable], cx: &Context<'_>) -> Result<Vec<Tens
     saved.iter().map(|saved| saved.unpack(cx).map(Unpacked::into_tensor)).collect()
 }
 
-/// What [`saved_optionals`] saved.
+/// Unpacks what [`saved_optionals`] saved.
 ///
 /// # Errors
 /// Those of [`SavedVariable::unpack`].
@@ -170,7 +170,7 @@ pub fn unpack_optionals(saved: &[Option<SavedVariable>], cx: &Context<'_>) -> Re
     saved.iter().map(|saved| unpack_optional(saved, cx)).collect()
 }
 
-/// The gradients of inputs that are not all single tensors, or that share a formula, in the order of the edges.
+/// Collects the gradients of inputs that are not all single tensors, or that share a formula, in the order of the edges.
 pub struct InputGradients<'a> {
     cx: &'a Context<'a>,
     grads: Gradients,
@@ -182,17 +182,17 @@ impl<'a> InputGradients<'a> {
         InputGradients { cx, grads: Gradients::new() }
     }
 
-    /// The next input's, if it is wanted.
+    /// Adds the gradient of the next input, if it is needed.
     ///
     /// # Errors
     /// That of the formula.
     pub fn one(&mut self, formula: impl FnOnce() -> Result<Option<Tensor>>) -> Result<()> {
-        let wanted = self.cx.needs(self.grads.len());
-        self.grads.push(if wanted { formula()? } else { None });
+        let needed = self.cx.needs(self.grads.len());
+        self.grads.push(if needed { formula()? } else { None });
         Ok(())
     }
 
-    /// The next `N` inputs', from a formula that is told which are wanted; run if any is.
+    /// Adds the gradients of the next `N` inputs, from a formula that takes a mask of those that are needed. It runs if any is.
     ///
     /// # Errors
     /// That of the formula.
@@ -207,23 +207,23 @@ impl<'a> InputGradients<'a> {
             return Ok(());
         }
         let given = formula(mask)?;
-        self.grads.extend(given.into_iter().zip(mask).map(|(grad, wanted)| grad.filter(|_| wanted)));
+        self.grads.extend(given.into_iter().zip(mask).map(|(grad, needed)| grad.filter(|_| needed)));
         Ok(())
     }
 
-    /// Those of a list of inputs, of which the formula knows the number.
+    /// Adds the gradients of a list of inputs; the formula returns one for each.
     ///
     /// # Errors
     /// That of the formula.
     pub fn list(&mut self, formula: impl FnOnce() -> Result<Vec<Tensor>>) -> Result<()> {
         for grad in formula()? {
-            let wanted = self.cx.needs(self.grads.len());
-            self.grads.push(Some(grad).filter(|_| wanted));
+            let needed = self.cx.needs(self.grads.len());
+            self.grads.push(Some(grad).filter(|_| needed));
         }
         Ok(())
     }
 
-    /// All of them.
+    /// All gradients.
     pub fn finish(self) -> Gradients {
         self.grads
     }

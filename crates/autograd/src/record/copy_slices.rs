@@ -1,10 +1,10 @@
-//! The node of a base that an in-place operator wrote through a view: the operator's own node for the elements that the
-//! view sees, and nothing for the rest.
-#![expect(unsafe_code, reason = "says that its node begins with the header")]
+//! The node of a base that an in-place operator wrote through a view: it applies the operator's own node to the gradients of the
+//! elements of the view, and passes the gradients of the other elements on.
+#![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
+use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::{Context, Edges, Node, NodeHeader, NodePtr, Owned, new_node};
-use crate::handle;
 use flambeau_core::{Geometry, Result, ensure};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
@@ -29,10 +29,10 @@ impl CopySlices {
         })
     }
 
-    /// A copy of the base's gradient, and the part of it that the view sees.
+    /// A copy of the base's gradient, and the part of the copy that corresponds to the view.
     fn copy_and_slice(&self, grad: &Tensor) -> Result<(Tensor, Tensor)> {
         let (base, view) = (&self.base, &self.view);
-        let copy = handle::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
+        let copy = factory::empty_strided(base.sizes(), base.strides(), grad.dtype(), grad.device())?;
         ops::copy_(&copy, grad, false)?;
         let offset = view.storage_offset() - base.storage_offset();
         ensure!(

@@ -1,4 +1,4 @@
-//! Arithmetic on the numbers of derivative formulas: integers stay integers where they can.
+//! Arithmetic on the numbers in derivative formulas: the result of integers is an integer unless it overflows.
 
 use flambeau_core::Scalar;
 

@@ -1,22 +1,22 @@
-//! The node of a leaf, which adds the gradient that arrives to the leaf's `grad`; and tensors with history that keep theirs.
-#![expect(unsafe_code, reason = "says that its node begins with the header")]
+//! The node of a leaf, which adds the gradient that arrives to the leaf's `grad`; and the `grad` of tensors with `retain_grad`.
+#![expect(unsafe_code, reason = "promises that its node begins with the header")]
 
-use super::meta::{ASKED, Variable, variable};
+use super::meta::{GRAD, Variable, variable};
+use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::hooks::{NodeHooks, Retaining};
 use crate::graph::node::{Context, Node, NodeHeader, NodePtr, new_node};
-use crate::handle;
 use flambeau_core::{Geometry, IntrusivePtr, Result, Scalar, TensorImpl, WeakIntrusivePtr, ensure, shape};
-use flambeau_ops::native::accumulate::accumulate_;
+use flambeau_ops::native::pointwise::accumulate::accumulate_;
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
-/// Adds to the `grad` of a leaf. The leaf owns it, and so do the graphs it is part of.
+/// Adds to the `grad` of a leaf. The leaf owns the node, and so do the graphs that the leaf is part of.
 #[repr(C)]
 pub(crate) struct AccumulateGrad {
     header: NodeHeader,
     leaf: WeakIntrusivePtr<TensorImpl>,
-    /// The geometry of the leaf that it takes gradients for, where it is not the leaf's first.
+    /// The geometry of the leaf for which it accepts gradients, where it is not the leaf's first.
     geometry: Option<Box<Geometry>>,
 }
 
@@ -25,7 +25,7 @@ impl AccumulateGrad {
         Self::with_header(leaf, NodeHeader::first(leaf))
     }
 
-    /// Another one for a leaf that was given other sizes.
+    /// Another node for a leaf whose geometry was changed, with the hooks of the first.
     pub(crate) fn sharing_hooks(leaf: &Tensor, hooks: &Arc<NodeHooks>) -> NodePtr {
         Self::with_header(leaf, NodeHeader::first(leaf).sharing_hooks(hooks))
     }
@@ -36,16 +36,16 @@ impl AccumulateGrad {
         new_node(AccumulateGrad { header, leaf, geometry })
     }
 
-    /// Whether the leaf has the geometry that gradients are taken for.
+    /// Whether the leaf has the geometry for which gradients are accepted.
     pub(crate) fn fits(&self, leaf: &Tensor) -> bool {
         self.geometry.as_deref().unwrap_or(leaf.impl_().first_geometry()) == leaf.geometry()
     }
 
-    /// Whether a leaf is asked for its gradient that has another geometry than it began with. Refuses a gradient for it as it was: in
-    /// the geometry that it has now that would be one of other elements.
+    /// Whether a leaf whose geometry was changed requires a gradient. A gradient for the former geometry is an error: read with the
+    /// present geometry, its elements would be the gradients of other elements of the leaf.
     #[cold]
-    fn is_asked_later(&self, leaf: &Tensor, variable: &Variable) -> Result<bool> {
-        if !variable.is_asked() {
+    fn requires_grad_after_reshape(&self, leaf: &Tensor, variable: &Variable) -> Result<bool> {
+        if !variable.requires_grad_flag() {
             return Ok(false);
         }
         let before = self.geometry.as_deref().unwrap_or(leaf.impl_().first_geometry());
@@ -71,11 +71,12 @@ unsafe impl Node for AccumulateGrad {
 
     fn apply(&self, cx: &Context<'_>, mut grads: Gradients) -> Result<Gradients> {
         let grad = grads.first_mut().and_then(Option::take);
-        // Nobody can ask for the gradient of a leaf that is gone.
+        // Nobody can read the gradient of a leaf that was dropped.
         let leaf = self.leaf.upgrade().map(Tensor::from_impl);
         if let (Some(grad), Some(leaf)) = (grad, leaf)
             && let Some(variable) = variable(&leaf)
-            && (variable.asked() == ASKED || self.is_asked_later(&leaf, variable)?)
+            && (variable.requires_grad_state() == GRAD
+                || self.requires_grad_after_reshape(&leaf, variable)?)
         {
             accumulate(&leaf, variable, grad, cx.create_graph())?;
             self.header.hooks().map_or(Ok(()), |hooks| hooks.run_post_accumulate(&leaf))?;
@@ -84,10 +85,10 @@ unsafe impl Node for AccumulateGrad {
     }
 }
 
-/// Adds `grad` to what is there: in place, which the storage's guard makes whole even when threads meet, or, where the
-/// gradient itself may be differentiated, into a new tensor, again if another thread was faster.
+/// Adds `grad` to the `grad` of the leaf. The sum is computed in place, where the storage's guard excludes other threads; where the
+/// pass is recorded it is computed in a new tensor, and once more if another thread has replaced the gradient meanwhile.
 fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bool) -> Result<()> {
-    if may_be_kept(leaf, &grad, create_graph) {
+    if can_steal(leaf, &grad, create_graph) {
         let mut state = variable.state.lock();
         if state.grad.is_none() {
             state.grad = Some(grad);
@@ -127,29 +128,30 @@ fn accumulate(leaf: &Tensor, variable: &Variable, grad: Tensor, create_graph: bo
     }
 }
 
-/// A gradient that nobody else holds, laid out like its leaf: the one given if it is so already, else a copy.
+/// A gradient that nobody else owns, laid out like its leaf: `grad` itself if it is so already, else a copy.
 fn own(leaf: &Tensor, grad: Tensor, create_graph: bool) -> Result<Tensor> {
-    if may_be_kept(leaf, &grad, create_graph) {
+    if can_steal(leaf, &grad, create_graph) {
         return Ok(grad);
     }
     let copy = if shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
-        handle::empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())?
+        factory::empty_strided(leaf.sizes(), leaf.strides(), grad.dtype(), grad.device())?
     } else {
-        handle::empty(leaf.sizes(), grad.dtype(), grad.device())?
+        factory::empty(leaf.sizes(), grad.dtype(), grad.device())?
     };
     ops::copy_(&copy, &grad, false)?;
     Ok(copy)
 }
 
+/// Whether `grad` itself can become the gradient of the leaf, without a copy. PyTorch's term is stealing.
 #[inline]
-fn may_be_kept(leaf: &Tensor, grad: &Tensor, create_graph: bool) -> bool {
+fn can_steal(leaf: &Tensor, grad: &Tensor, create_graph: bool) -> bool {
     !create_graph
         && grad.is_sole_owner()
         && has_layout_of(grad, leaf)
         && grad.impl_().autograd_meta().is_none()
 }
 
-/// Whether `grad` has its elements in the same order as `leaf`, or row-major if that one has gaps.
+/// Whether `grad` has the strides of `leaf`, or, if the leaf is not dense, is row-major.
 fn has_layout_of(grad: &Tensor, leaf: &Tensor) -> bool {
     if leaf.is_contiguous() || !shape::is_non_overlapping_and_dense(leaf.sizes(), leaf.strides()) {
         return grad.is_contiguous();
@@ -157,7 +159,7 @@ fn has_layout_of(grad: &Tensor, leaf: &Tensor) -> bool {
     grad.strides() == leaf.strides()
 }
 
-/// Adds the gradients of a node's outputs to those of the tensors that are no leaves but keep theirs.
+/// Adds the gradients of a node's outputs to the `grad` of the tensors with `retain_grad`.
 ///
 /// # Errors
 /// Those of adding and copying.
@@ -177,7 +179,7 @@ fn keep_grad(tensor: &Tensor, grad: &Tensor, create_graph: bool) -> Result<()> {
         Some(before) => ops::add_tensor(&before, grad, Scalar::Int(1))?,
         None if create_graph => ops::clone(grad, None)?,
         None => {
-            let copy = handle::empty(grad.sizes(), grad.dtype(), grad.device())?;
+            let copy = factory::empty(grad.sizes(), grad.dtype(), grad.device())?;
             ops::copy_(&copy, grad, false)?;
             copy
         }

@@ -1,14 +1,14 @@
-//! The node of looking at the memory of a tensor in another way, and its formula.
+//! The node of `as_strided`, and its derivative formula.
 
+use crate::factory;
 use crate::graph::gradients::Gradients;
 use crate::graph::node::Context;
 use crate::graph::operator::Backward;
-use crate::handle;
 use flambeau_core::{DimVec, Geometry, Result, Scalar, ScalarType, shape};
 use flambeau_ops::{Tensor, ops};
 use smallvec::smallvec;
 
-/// The derivative of looking at the memory of a tensor of geometry `base` as `view`.
+/// The derivative of viewing a tensor of geometry `base` with geometry `view`.
 #[derive(Clone)]
 pub(crate) struct AsStrided {
     pub(crate) base: Geometry,
@@ -27,8 +27,8 @@ impl Backward for AsStrided {
 
 /// Scatters the gradient of a view of geometry `view` into zeros of geometry `base`.
 ///
-/// Works in a piece of memory that covers both: the gradient is summed over dimensions that repeat an element (stride 0),
-/// copied to where the view lies, and read as the base lies.
+/// Allocates memory that covers both. The gradient is summed over dimensions that repeat an element (stride 0), copied to this memory
+/// with the strides of the view, and read with the strides of the base.
 pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -> Result<Tensor> {
     let (grad, view) = sum_repeated(grad, view)?;
     let start = base.storage_offset().min(view.storage_offset());
@@ -36,19 +36,19 @@ pub(crate) fn scatter_strided(grad: &Tensor, base: &Geometry, view: &Geometry) -
         let extent = shape::extent(g.sizes(), g.strides())?;
         Ok(g.storage_offset() - start + extent.map_or(0, |last| last + 1))
     };
-    let memory = handle::zeros(&[end(base)?.max(end(&view)?)], &grad)?;
+    let memory = factory::zeros(&[end(base)?.max(end(&view)?)], &grad)?;
     let overlaps = |g: &Geometry| shape::has_internal_overlap(g.sizes(), g.strides());
     if overlaps(base) || overlaps(&view) {
         return scatter_overlapping(&grad, &memory, start, base, &view);
     }
-    let place =
+    let part =
         |g: &Geometry| ops::as_strided(&memory, g.sizes(), g.strides(), Some(g.storage_offset() - start));
-    ops::copy_(&place(&view)?, &grad, false)?;
-    place(base)
+    ops::copy_(&part(&view)?, &grad, false)?;
+    part(base)
 }
 
-/// The same where elements overlap: what meets in one place of `memory` is added up, and what a base reads several times is
-/// shared out among its elements, as in PyTorch.
+/// The same where elements overlap, as in PyTorch: gradients of elements of the view with the same offset are summed, and a sum is
+/// divided equally among the elements of the base with that offset.
 fn scatter_overlapping(
     grad: &Tensor,
     memory: &Tensor,
@@ -58,19 +58,19 @@ fn scatter_overlapping(
 ) -> Result<Tensor> {
     let numbers =
         ops::arange(Scalar::Int(memory.numel()), Some(ScalarType::I64), None, Some(grad.device()), None)?;
-    let places = |g: &Geometry| {
+    let offsets = |g: &Geometry| {
         let seen = ops::as_strided(&numbers, g.sizes(), g.strides(), Some(g.storage_offset() - start))?;
         ops::reshape(&seen, &[-1])
     };
     let add = |at: &Tensor, values: &Tensor| ops::index_add(memory, 0, at, values, Scalar::Int(1));
-    let own = places(base)?;
-    let ones = ops::ones_like(&own, Some(grad.dtype()), None, None, None, None)?;
-    let readers = ops::clamp_min(&add(&own, &ones)?, Scalar::Int(1))?;
-    let met = ops::div_tensor(&add(&places(view)?, &ops::reshape(grad, &[-1])?)?, &readers)?;
-    ops::reshape(&ops::index_select(&met, 0, &own)?, base.sizes())
+    let of_base = offsets(base)?;
+    let ones = ops::ones_like(&of_base, Some(grad.dtype()), None, None, None, None)?;
+    let counts = ops::clamp_min(&add(&of_base, &ones)?, Scalar::Int(1))?;
+    let shares = ops::div_tensor(&add(&offsets(view)?, &ops::reshape(grad, &[-1])?)?, &counts)?;
+    ops::reshape(&ops::index_select(&shares, 0, &of_base)?, base.sizes())
 }
 
-/// Dimensions of stride 0 summed away, in the gradient and in the geometry.
+/// Sums the gradient over dimensions of stride 0, which the geometry then has with size 1.
 fn sum_repeated(grad: &Tensor, view: &Geometry) -> Result<(Tensor, Geometry)> {
     let repeats = |d: &usize| view.strides()[*d] == 0 && view.sizes()[*d] != 1;
     let dims: DimVec = (0..view.dim()).filter(repeats).map(|d| d as i64).collect();

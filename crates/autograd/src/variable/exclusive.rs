@@ -1,44 +1,48 @@
-//! What a tensor or a node alone keeps alive, for a front end whose collector of cycles must see through the graph.
+//! What only a given tensor or node keeps alive, for a front end whose garbage collector must find cycles through the graph (Python's
+//! `tp_traverse`).
 //!
-//! A collector may count a reference from Rust only where its one owner is an object of the collector's own. So the walk follows an
-//! owner of a node or of a tensor only once it has met all of its owners, and all weak ones of a tensor, below the root. Whatever it
-//! enters is then out of reach of every other thread, and stays so for as long as the root does: what is found once is found again.
-#![expect(unsafe_code, reason = "follows what nobody else can change past the locks that guard it")]
+//! The collector may count a reference from Rust only if it is reachable from one object of the collector alone. So the traversal
+//! enters a node or a tensor only once it has found all references to it, weak ones to a tensor included, below the root. What it
+//! enters can then be reached by no other thread while the root exists: a second traversal finds the same.
+#![expect(
+    unsafe_code,
+    reason = "keeps references to locked values after unlocking, where no other thread can reach them"
+)]
 
 use super::meta::{Variable, variable};
+use crate::graph::grad_accumulator_cache;
 use crate::graph::node::NodePtr;
 pub use crate::graph::node::Owned;
-use crate::graph::spares;
 use flambeau_core::{IntrusivePtr, ThinPtr};
 use flambeau_ops::Tensor;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ptr;
 
-/// Calls `visit` with the front end's objects that nobody reaches but through `root`, and says whether `root` is the only owner of
-/// what it owns, with nobody else who could come to be one.
+/// Calls `visit` with the front end's objects that are reachable only through `root`. Returns whether `root` is the only reference to
+/// what it refers to, and no weak reference could become another.
 ///
-/// What it says is the same again while nobody works with a borrow of `root`, as a call does that runs without the front end's lock.
+/// A second call has the same result unless a call that borrows `root` runs meanwhile, outside the front end's lock.
 pub fn visit_exclusive(root: Owned<'_>, visit: &mut dyn FnMut(&dyn Any)) -> bool {
-    let mut walk = Walk::default();
-    walk.meet(root);
-    let alone = !walk.todo.is_empty();
-    while let Some(owned) = walk.todo.pop() {
-        walk.enter(owned, visit);
+    let mut traversal = Traversal::default();
+    traversal.find(root);
+    let exclusive = !traversal.todo.is_empty();
+    while let Some(owned) = traversal.todo.pop() {
+        traversal.enter(owned, visit);
     }
-    alone
+    exclusive
 }
 
-/// Whether `tensor` is the only owner of its tensor, with nobody else who could come to be one.
+/// Whether `tensor` is the only reference to its `TensorImpl`, and no weak reference could become another.
 pub fn is_exclusive(tensor: &Tensor) -> bool {
-    let mut walk = Walk::default();
-    walk.meet(Owned::Tensor(tensor));
-    !walk.todo.is_empty()
+    let mut traversal = Traversal::default();
+    traversal.find(Owned::Tensor(tensor));
+    !traversal.todo.is_empty()
 }
 
-/// Gives up history, gradient and hooks of a tensor that nobody but the caller owns, and of the base of such a view. `forget` takes
-/// what a front end keeps with it.
-pub fn give_up(tensor: &Tensor, forget: &mut dyn FnMut(&dyn Any)) {
+/// Drops history, gradient and hooks of a tensor that only the caller owns, and, if it is a view, of its base if only the view owns
+/// that. `forget` is called with the front end's extension of each.
+pub fn clear_autograd_state(tensor: &Tensor, forget: &mut dyn FnMut(&dyn Any)) {
     let mut next = Some(tensor);
     while let Some(tensor) = next.take() {
         if IntrusivePtr::strong_count(tensor.impl_()) != 1 {
@@ -52,25 +56,25 @@ pub fn give_up(tensor: &Tensor, forget: &mut dyn FnMut(&dyn Any)) {
         let grad = variable.state.lock().grad.take();
         drop(grad);
         if let Some(node) = variable.accumulator.get() {
-            give_up_hooks(node);
+            clear_hooks(node);
         }
         next = variable.view.get().map(|view| &view.base);
     }
 }
 
-/// Gives up the hooks of a node that nobody but the caller owns.
-pub fn give_up_hooks(node: &NodePtr) {
+/// Removes the hooks of a node that only the caller owns.
+pub fn clear_hooks(node: &NodePtr) {
     if owners(node) == 1
         && let Some(hooks) = node.header().hooks()
     {
-        hooks.give_up();
+        hooks.clear();
     }
 }
 
-/// How many there are, not counting the one that this thread, which is here now, keeps for the next graph.
+/// The number of references to a node, without the one in this thread's cache.
 fn owners(node: &NodePtr) -> usize {
-    let spare = !node.header().is_counted() && spares::has(node);
-    ThinPtr::strong_count(node) - usize::from(spare)
+    let cached = !node.header().is_counted() && grad_accumulator_cache::contains(node);
+    ThinPtr::strong_count(node) - usize::from(cached)
 }
 
 fn address(tensor: &Tensor) -> usize {
@@ -78,34 +82,34 @@ fn address(tensor: &Tensor) -> usize {
 }
 
 /// # Safety
-/// - (alone) What is referred to is there, unchanged, for all of `'a`.
+/// - (exclusive) The value exists, unchanged, for all of `'a`.
 unsafe fn outliving<'a, T>(reference: &T) -> &'a T {
-    // SAFETY: (alone).
+    // SAFETY: (exclusive).
     unsafe { &*ptr::from_ref(reference) }
 }
 
-/// Who may make a strong owner of a tensor out of a weak one.
+/// Who has a weak reference to a tensor, which can be upgraded.
 enum Weak {
     Nobody,
-    /// Whoever owns the node at this address.
+    /// The node at this address, so whoever owns that.
     OwnersOf(usize),
     Others,
 }
 
 #[derive(Default)]
-struct Walk<'a> {
-    /// How many owners of what has several the walk has met.
-    met: HashMap<usize, usize>,
-    /// Tensors whose strong owners it has met, by the address of the node that knows them weakly.
+struct Traversal<'a> {
+    /// By address, how many references were found so far to what has several.
+    found: HashMap<usize, usize>,
+    /// Tensors of which all strong references were found, by the address of the node that has a weak one.
     waiting: HashMap<usize, &'a Tensor>,
-    /// What is owned by nothing that the walk has not met.
+    /// Nodes and tensors of which all references were found, to be entered.
     todo: Vec<Owned<'a>>,
 }
 
-impl<'a> Walk<'a> {
-    fn meet(&mut self, owned: Owned<'a>) {
+impl<'a> Traversal<'a> {
+    fn find(&mut self, owned: Owned<'a>) {
         match owned {
-            Owned::Node(node) => self.meet_node(node),
+            Owned::Node(node) => self.find_node(node),
             Owned::Tensor(tensor) => {
                 if self.is_last(address(tensor), IntrusivePtr::strong_count(tensor.impl_())) {
                     self.settle(tensor);
@@ -115,7 +119,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn meet_node(&mut self, node: &'a NodePtr) {
+    fn find_node(&mut self, node: &'a NodePtr) {
         let at = ThinPtr::address(node);
         if self.is_last(at, owners(node)) {
             self.todo.push(Owned::Node(node));
@@ -124,17 +128,17 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Counts an owner; whether it is the last of so many.
+    /// Counts a reference; whether all `owners` of them were found now.
     fn is_last(&mut self, address: usize, owners: usize) -> bool {
         if owners == 1 {
             return true;
         }
-        let met = self.met.entry(address).or_default();
-        *met += 1;
-        *met == owners
+        let found = self.found.entry(address).or_default();
+        *found += 1;
+        *found == owners
     }
 
-    /// A tensor whose strong owners the walk has met.
+    /// Handles a tensor of which all strong references were found.
     fn settle(&mut self, tensor: &'a Tensor) {
         match self.weak_owner(tensor) {
             Weak::Nobody => self.todo.push(Owned::Tensor(tensor)),
@@ -145,7 +149,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A leaf is known to its accumulator, and a tensor that keeps its gradient to the hooks of the node that made it.
+    /// The accumulator of a leaf has a weak reference to the leaf, and the hooks of a node to tensors with `retain_grad`.
     fn weak_owner(&self, tensor: &Tensor) -> Weak {
         match (IntrusivePtr::weak_count(tensor.impl_()), variable(tensor)) {
             (0, _) => Weak::Nobody,
@@ -155,18 +159,18 @@ impl<'a> Walk<'a> {
     }
 
     fn only_weak_owner(&self, tensor: &Tensor, variable: &Variable) -> Weak {
-        // The one owner that is left must be the tensor, which the walk is yet to enter.
-        let left = |node: &NodePtr| {
+        // If one reference to the node was not found yet, it is that of the tensor, which was not entered yet.
+        let remaining = |node: &NodePtr| {
             let at = ThinPtr::address(node);
-            let met = self.met.get(&at).copied().unwrap_or(0);
-            if owners(node) == met + 1 { Weak::Nobody } else { Weak::OwnersOf(at) }
+            let found = self.found.get(&at).copied().unwrap_or(0);
+            if owners(node) == found + 1 { Weak::Nobody } else { Weak::OwnersOf(at) }
         };
         if let Some(node) = variable.accumulator.get() {
-            return left(node);
+            return remaining(node);
         }
         let state = variable.state.lock();
         match &state.grad_fn {
-            Some(node) if node.header().hooks().is_some_and(|hooks| hooks.retains(tensor)) => left(node),
+            Some(node) if node.header().hooks().is_some_and(|hooks| hooks.retains(tensor)) => remaining(node),
             _ => Weak::Others,
         }
     }
@@ -186,7 +190,7 @@ impl<'a> Walk<'a> {
         let Some(variable) = variable(tensor) else { return };
         let (grad, node) = {
             let state = variable.state.lock();
-            // SAFETY: (alone) nobody but the walk reaches the tensor.
+            // SAFETY: (exclusive) only the traversal can reach the tensor.
             unsafe {
                 (
                     state.grad.as_ref().map(|grad| outliving(grad)),
@@ -195,21 +199,21 @@ impl<'a> Walk<'a> {
             }
         };
         let base = variable.view.get().map(|view| &view.base);
-        [grad, base].into_iter().flatten().for_each(|tensor| self.meet(Owned::Tensor(tensor)));
-        [node, variable.accumulator.get()].into_iter().flatten().for_each(|node| self.meet_node(node));
+        [grad, base].into_iter().flatten().for_each(|tensor| self.find(Owned::Tensor(tensor)));
+        [node, variable.accumulator.get()].into_iter().flatten().for_each(|node| self.find_node(node));
     }
 
     fn enter_node(&mut self, node: &'a NodePtr, visit: &mut dyn FnMut(&dyn Any)) {
         if let Some(hooks) = node.header().hooks() {
             hooks.visit_held(visit);
         }
-        node.header().edges().iter().flatten().for_each(|edge| self.meet_node(&edge.node));
+        node.header().edges().iter().flatten().for_each(|edge| self.find_node(&edge.node));
         node.owns(&mut |owned| match owned {
             Owned::Object(object) => visit(object),
-            // SAFETY: (alone) nobody but the walk reaches the node.
-            Owned::Node(node) => self.meet_node(unsafe { outliving(node) }),
+            // SAFETY: (exclusive) only the traversal can reach the node.
+            Owned::Node(node) => self.find_node(unsafe { outliving(node) }),
             // SAFETY: as above.
-            Owned::Tensor(tensor) => self.meet(Owned::Tensor(unsafe { outliving(tensor) })),
+            Owned::Tensor(tensor) => self.find(Owned::Tensor(unsafe { outliving(tensor) })),
         });
     }
 }

@@ -1,5 +1,5 @@
-//! Where the gradient of a tensor goes: to the node that made it, or to the accumulator of a leaf. A view is first brought up to
-//! the last write through its base or another view.
+//! Where the gradient of a tensor goes: to the node that computed it, or to the accumulator of a leaf. The history of a view is
+//! regenerated first if the base or another view of it was written in place since.
 
 use super::accumulate_grad::AccumulateGrad;
 use super::as_strided::AsStrided;
@@ -7,10 +7,10 @@ use super::meta::{
     Variable, View, add_autograd_key, recorded_variable, requires_grad, variable, variable_or_init,
 };
 use super::view::check_creation;
+use crate::graph::grad_accumulator_cache;
 use crate::graph::hooks::NodeHooks;
 use crate::graph::node::{Context, Edge, Edges, NodePtr};
 use crate::graph::operator::GraphNode;
-use crate::graph::spares;
 use flambeau_core::Result;
 use flambeau_ops::Tensor;
 use smallvec::smallvec;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Variable {
-    /// The accumulator of the leaf `tensor`, made now if there was none; another one for the same hooks where the leaf was
-    /// given another geometry since.
+    /// The accumulator of the leaf `tensor`, which is created if there was none. If the geometry of the leaf was changed, a new one
+    /// with the same hooks.
     #[inline]
     pub(crate) fn accumulator(&self, tensor: &Tensor) -> NodePtr {
         let first = self.first_accumulator(tensor);
         if !tensor.impl_().was_resized() {
-            return spares::owner_of(first);
+            return grad_accumulator_cache::take_or_clone(first);
         }
         let node: &dyn Any = &**first;
         match node.downcast_ref::<AccumulateGrad>() {
@@ -34,14 +34,14 @@ impl Variable {
         }
     }
 
-    /// Where the gradient of `tensor` goes. The history of a view must be up to date.
+    /// Where the gradient of `tensor` goes. The history of a view must be current.
     #[inline]
     fn edge(&self, tensor: &Tensor) -> Option<Edge> {
         if self.has_history() {
             let state = self.state.lock();
             return state.grad_fn.clone().map(|node| Edge { node, input_nr: state.output_nr });
         }
-        self.is_asked().then(|| Edge { node: self.accumulator(tensor), input_nr: 0 })
+        self.requires_grad_flag().then(|| Edge { node: self.accumulator(tensor), input_nr: 0 })
     }
 
     #[inline]
@@ -49,13 +49,13 @@ impl Variable {
         self.accumulator.get_or_init(|| AccumulateGrad::of(tensor))
     }
 
-    /// The hooks of the leaf `tensor`, made now if there were none.
+    /// The hooks of the leaf `tensor`, which are created if there were none.
     pub(crate) fn leaf_hooks(&self, tensor: &Tensor) -> Arc<NodeHooks> {
         self.first_accumulator(tensor).header().hooks_or_init().clone()
     }
 }
 
-/// Gives `tensor` a history: it is output `output_nr` of `node`'s operator.
+/// Sets the history of `tensor`: it is output `output_nr` of `node`'s operator.
 #[inline]
 pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) {
     add_autograd_key(tensor);
@@ -71,17 +71,17 @@ pub(crate) fn set_gradient_edge(tensor: &Tensor, node: NodePtr, output_nr: u32) 
     }
 }
 
-/// Where the gradient of `tensor` goes: to the node that made it, or to the accumulator of a leaf. `None` if nobody wants it.
+/// Where the gradient of `tensor` goes: to the node that computed it, or to the accumulator of a leaf. `None` if it requires none.
 ///
 /// # Errors
-/// `Autograd` for a view whose base was modified in a way that leaves it no history; see [`view`](super::view).
+/// `Autograd` for a view whose base was modified although that was forbidden; see [`view`](super::view).
 #[inline]
 pub(crate) fn gradient_edge(tensor: &Tensor) -> Result<Option<Edge>> {
     let [edge] = gradient_edges([Some(tensor)])?;
     Ok(edge)
 }
 
-/// Those of several tensors, some of which may be absent. All are asked what is attached to them just once.
+/// The edges of several tensors, some of which may be absent. The metadata of each tensor is looked up only once.
 ///
 /// # Errors
 /// Those of [`gradient_edge`].
@@ -95,14 +95,14 @@ pub(crate) fn gradient_edges<const N: usize>(tensors: [Option<&Tensor>; N]) -> R
             refresh(tensor, variable, view)?;
         }
     }
-    // It cannot fail from here on, so that the edges come in registers.
+    // Nothing fails from here on, so the compiler can return the edges in registers.
     Ok(variables.map(|variable| variable.and_then(|(variable, tensor)| variable.edge(tensor))))
 }
 
-/// Brings the history of a view up to the last write through its base or another view.
+/// Regenerates the history of a view if its base or another view of it was written in place since.
 ///
 /// # Errors
-/// `Autograd` where the view was made in a way that forbids it.
+/// `Autograd` where the [creation](super::meta::CreationMeta) of the view forbids such writes.
 #[inline]
 pub(crate) fn refresh(tensor: &Tensor, variable: &Variable, view: &View) -> Result<()> {
     if view.attr_version.load(Ordering::Relaxed) == tensor.version() {
@@ -124,15 +124,15 @@ fn refresh_slowly(tensor: &Tensor, variable: &Variable, view: &View) -> Result<(
     Ok(())
 }
 
-/// The edge of `view` as an `as_strided` of `base`.
+/// The edge to a new node for `view` as an `as_strided` of `base`.
 fn as_strided_edge(base_edge: Option<Edge>, base: &Tensor, view: &Tensor) -> Edge {
     let backward = AsStrided { base: base.geometry().clone(), view: view.geometry().clone() };
     let edges: Edges = smallvec![base_edge];
     Edge { node: GraphNode::record(edges, view, backward), input_nr: 0 }
 }
 
-/// The edge that gives a saved output its history back: to the node that runs, and, where it was written through a view,
-/// through that view.
+/// The edge that restores the history of a saved output: to the node that runs, or, where the output was written through a view of
+/// the node's base, to an `as_strided` of the node.
 pub(crate) fn output_edge(cx: &Context<'_>, output: &Tensor, output_nr: u32) -> Edge {
     let node = cx.node().clone();
     match cx.base() {

@@ -1,12 +1,12 @@
-//! What autograd keeps beside a tensor: its history or its gradient, its hooks, and whose view it is.
+//! The autograd metadata of a tensor: its history or its gradient, its hooks, and the base of a view.
 //!
-//! The lock inside is never held while an operator or somebody else's code runs.
+//! The lock inside is never held while an operator or code of the user runs.
 
 use crate::grad_mode::{is_grad_enabled, is_inference_mode_enabled};
 use crate::graph::dual_level::Slot;
+use crate::graph::grad_accumulator_cache;
 use crate::graph::node::{Edge, NodePtr};
 use crate::graph::release::release;
-use crate::graph::spares;
 use crate::spin_lock::SpinLock;
 use flambeau_core::{AutogradMeta, AutogradMetaBox, DispatchKey, DispatchKeySet};
 use flambeau_ops::Tensor;
@@ -18,22 +18,22 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 /// PyTorch's `AutogradMeta`.
 #[derive(Default)]
 pub(crate) struct Variable {
-    /// What a leaf was asked for: one of [`NOT_ASKED`], [`ASKED`] and [`ASKED_AND_RESHAPED`].
+    /// The flag `requires_grad` of a leaf: one of [`NO_GRAD`], [`GRAD`] and [`GRAD_AFTER_RESHAPE`].
     requires_grad: AtomicU8,
-    /// Whether `state.grad_fn` is there, for those who only want to know that.
+    /// Whether `state.grad_fn` is `Some`, which can be read without the lock.
     has_history: AtomicBool,
     pub(crate) view: OnceCell<View>,
-    /// The node of a leaf that was part of a graph. It knows the leaf weakly: a leaf that nobody holds wants no gradient.
+    /// The node of a leaf that was part of a graph. It has a weak reference to the leaf: a leaf that was dropped needs no gradient.
     pub(super) accumulator: OnceCell<NodePtr>,
     pub(crate) state: SpinLock<State>,
 }
 
-/// No gradient was asked for.
-const NOT_ASKED: u8 = 0;
-/// A gradient was asked for.
-pub(super) const ASKED: u8 = 1;
-/// The same of a leaf that was given another geometry since: graphs from before have another gradient than those after.
-const ASKED_AND_RESHAPED: u8 = 2;
+/// The tensor does not require a gradient by itself.
+const NO_GRAD: u8 = 0;
+/// The tensor requires a gradient.
+pub(super) const GRAD: u8 = 1;
+/// The tensor requires a gradient, and its geometry was changed since: gradients of graphs from before no longer fit it.
+const GRAD_AFTER_RESHAPE: u8 = 2;
 
 /// What changes over a tensor's life.
 #[derive(Default)]
@@ -42,11 +42,12 @@ pub(crate) struct State {
     pub(crate) grad_fn: Option<NodePtr>,
     pub(crate) output_nr: u32,
     pub(crate) retains_grad: bool,
-    /// What the tensor carries while a dual level is open.
+    /// The tensor's tangent, while a dual level is open.
     pub(crate) tangent: Option<Arc<Slot>>,
 }
 
-/// How a view came to be, which decides whether it may be written in place with gradients recorded.
+/// How a view was created, which decides whether it may be written in place while gradients are recorded. PyTorch's
+/// `CreationMeta`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum CreationMeta {
@@ -73,7 +74,7 @@ impl CreationMeta {
     }
 }
 
-/// What a view remembers.
+/// The metadata of a view.
 pub(crate) struct View {
     pub(crate) base: Tensor,
     pub(super) creation: AtomicU8,
@@ -90,12 +91,12 @@ impl View {
         self.creation.store(creation as u8, Ordering::Relaxed);
     }
 
-    /// Whether the base has a history that was not there, or was another, when the view took its own.
+    /// Whether the history of the view is out of date: the base was written since, and requires a gradient.
     pub(crate) fn is_behind(&self, view: &Tensor) -> bool {
         self.attr_version.load(Ordering::Relaxed) != view.version() && requires_grad(&self.base)
     }
 
-    /// The history is right for this version of the elements.
+    /// Marks the history as right for this version of the elements.
     pub(crate) fn set_attr_version(&self, version: u32) {
         self.attr_version.store(version, Ordering::Relaxed);
     }
@@ -104,14 +105,16 @@ impl View {
 impl AutogradMeta for Variable {
     #[inline]
     fn requires_grad(&self) -> bool {
-        self.is_asked() || self.has_history() || self.view.get().is_some_and(|v| requires_grad(&v.base))
+        self.requires_grad_flag()
+            || self.has_history()
+            || self.view.get().is_some_and(|v| requires_grad(&v.base))
     }
 
-    // Of others aliases are saved, which keep the geometry that they had.
+    // Only leaves are saved by nodes as they are. Of other tensors aliases are saved, which keep the former geometry.
     fn geometry_changed(&self) -> bool {
-        let is_leaf = self.is_asked() && !self.has_history();
+        let is_leaf = self.requires_grad_flag() && !self.has_history();
         if is_leaf {
-            self.requires_grad.store(ASKED_AND_RESHAPED, Ordering::Relaxed);
+            self.requires_grad.store(GRAD_AFTER_RESHAPE, Ordering::Relaxed);
         }
         is_leaf
     }
@@ -124,13 +127,13 @@ impl Drop for Variable {
             release(node);
         }
         if let Some(node) = self.accumulator.get() {
-            spares::give_up(node);
+            grad_accumulator_cache::evict(node);
         }
     }
 }
 
 impl Variable {
-    /// Of a view.
+    /// The metadata of a view.
     #[inline]
     pub(crate) fn of_view(view: View) -> Self {
         let mut variable = Variable::default();
@@ -142,7 +145,7 @@ impl Variable {
     pub(crate) fn with_history(node: Option<NodePtr>, output_nr: u32) -> Self {
         let state = State { grad_fn: node, output_nr, ..State::default() };
         Variable {
-            requires_grad: AtomicU8::new(NOT_ASKED),
+            requires_grad: AtomicU8::new(NO_GRAD),
             has_history: AtomicBool::new(true),
             view: OnceCell::new(),
             accumulator: OnceCell::new(),
@@ -150,21 +153,25 @@ impl Variable {
         }
     }
 
-    /// Whether it is a leaf of which a gradient was asked for.
+    /// The flag that [`requires_grad_`](crate::Autograd::requires_grad_) sets.
     #[inline]
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked() != NOT_ASKED
+    pub(crate) fn requires_grad_flag(&self) -> bool {
+        self.requires_grad_state() != NO_GRAD
     }
 
-    /// The same, and whether its geometry changed since.
+    /// The flag, and whether the geometry was changed since it was set.
     #[inline]
-    pub(super) fn asked(&self) -> u8 {
+    pub(super) fn requires_grad_state(&self) -> u8 {
         self.requires_grad.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn ask(&self, requires_grad: bool) {
-        let asked = if self.asked() == ASKED_AND_RESHAPED { ASKED_AND_RESHAPED } else { ASKED };
-        self.requires_grad.store(if requires_grad { asked } else { NOT_ASKED }, Ordering::Relaxed);
+    pub(crate) fn set_requires_grad(&self, requires_grad: bool) {
+        let state = match (requires_grad, self.requires_grad_state()) {
+            (false, _) => NO_GRAD,
+            (true, GRAD_AFTER_RESHAPE) => GRAD_AFTER_RESHAPE,
+            (true, _) => GRAD,
+        };
+        self.requires_grad.store(state, Ordering::Relaxed);
     }
 
     #[inline]
@@ -172,7 +179,7 @@ impl Variable {
         self.has_history.load(Ordering::Relaxed)
     }
 
-    /// Replaces the history; what was there before is dropped outside the lock.
+    /// Replaces the history; the former one is dropped outside the lock.
     pub(crate) fn set_edge(&self, edge: Option<Edge>) {
         self.has_history.store(edge.is_some(), Ordering::Relaxed);
         let (node, output_nr) = edge.map_or((None, 0), |edge| (Some(edge.node), edge.input_nr));
@@ -185,21 +192,21 @@ impl Variable {
     }
 }
 
-/// What is attached to `tensor`.
+/// The autograd metadata of `tensor`.
 #[inline]
 pub(crate) fn variable(tensor: &Tensor) -> Option<&Variable> {
     let meta: &dyn Any = tensor.impl_().autograd_meta()?;
     meta.downcast_ref()
 }
 
-/// The same, attached now if it is not there yet. `None` where another crate has attached something of its own.
+/// The same; it is created if there is none. `None` where another crate has attached metadata of its own type.
 #[inline]
 pub(crate) fn variable_or_init(tensor: &Tensor, init: impl FnOnce() -> Variable) -> Option<&Variable> {
     let meta: &dyn Any = tensor.impl_().autograd_meta_or_init(|| AutogradMetaBox::new(init));
     meta.downcast_ref()
 }
 
-/// Whether a gradient is asked for, directly or through history.
+/// Whether `tensor` requires a gradient, by its flag, its history or its base.
 #[inline]
 pub(crate) fn requires_grad(tensor: &Tensor) -> bool {
     recorded_variable(tensor).is_some_and(Variable::requires_grad_now)
@@ -212,19 +219,19 @@ impl Variable {
     }
 }
 
-/// Whether `tensor` has no history, nor would take one from its base.
+/// Whether `tensor` has no history, and would not get one from its base.
 pub(crate) fn is_leaf(tensor: &Tensor) -> bool {
     let Some(variable) = variable(tensor) else { return true };
     !variable.has_history() && variable.view.get().is_none_or(|view| !view.is_behind(tensor))
 }
 
-/// Makes calls on `tensor` pass through the recording kernels.
+/// Adds the dispatch key with which calls on `tensor` go to the recording kernels.
 #[inline]
 pub(crate) fn add_autograd_key(tensor: &Tensor) {
     tensor.impl_().add_keys(DispatchKeySet::of(DispatchKey::Autograd));
 }
 
-/// Attaches what `make` makes to a tensor that nobody else holds and that has nothing attached; says whether it was so.
+/// Attaches the metadata that `make` returns to a tensor that nobody else owns and that has none yet; returns whether it did.
 #[inline(always)]
 pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variable) -> bool {
     match tensor.impl_mut() {
@@ -236,7 +243,7 @@ pub(crate) fn attach_to_fresh(tensor: &mut Tensor, make: impl FnOnce() -> Variab
     }
 }
 
-/// What is attached to `tensor`, if calls on it are to be recorded at all.
+/// The metadata of `tensor`, if it has the dispatch key with which calls on it are recorded.
 #[inline(always)]
 pub(super) fn recorded_variable(tensor: &Tensor) -> Option<&Variable> {
     if tensor.key_set().has(DispatchKey::Autograd) { variable(tensor) } else { None }

@@ -1,43 +1,43 @@
-//! A tensor that a node keeps for its backward: it remembers its version and history, and keeps no cycle alive.
+//! Saved variables: tensors that a node keeps for the backward pass, with their version and history, without reference cycles.
 //!
-//! A node must not own a tensor that may come to own the node. An output owns it at once, an input may after an in-place
-//! operator; so both are kept as aliases without history, and get it back when they are unpacked for a pass that is
-//! itself recorded.
+//! A node must not own a tensor that owns the node. An output owns it from the start, and an input may own it after an in-place
+//! operator. So the node keeps aliases of both without history, which is restored when they are unpacked in a pass that is itself
+//! recorded.
 
 use super::history::{gradient_edge, output_edge, set_gradient_edge};
 use super::meta::variable;
 use super::tangents;
+use crate::alias;
 use crate::grad_mode::no_grad;
 use crate::graph::dual_level::Slot;
 use crate::graph::hooks::{Packed, SavingHooks, UnpackHook, saving_hooks, saving_is_watched};
 use crate::graph::node::{Context, Edge, Owned};
 use crate::graph::release::release;
-use crate::handle;
 use flambeau_core::{Device, DispatchKey, Result, ScalarType, bail, ensure};
 use flambeau_ops::Tensor;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A tensor saved by a node. Two words wide in the common case, so that it goes to its node in registers.
-pub struct SavedVariable(Kept);
+/// A tensor saved by a node. It has two words, so that it is passed to the node in registers.
+pub struct SavedVariable(Repr);
 
-enum Kept {
+enum Repr {
     /// The tensor, or an alias of it.
     Plain {
         tensor: Tensor,
         version: u32,
         history: History,
     },
-    Other(Box<Other>),
+    Boxed(Box<Boxed>),
 }
 
-/// What was packed by a hook, or has a history that its node does not know.
-struct Other {
+/// A tensor that was packed by a hook, or has a history that is neither that of an input nor that of an output of the node.
+struct Boxed {
     data: Data,
     version: u32,
     history: History,
     edge: Option<Edge>,
-    /// The tangent of a packed tensor: what is unpacked is another one.
+    /// The tangent of a packed tensor: the tensor that is unpacked is another one, without tangent.
     tangent: Option<Arc<Slot>>,
 }
 
@@ -46,12 +46,12 @@ enum Data {
     Packed { data: Packed, unpack: Arc<UnpackHook> },
 }
 
-/// Which history a saved tensor gets back, in one number: none, an edge of its node, or the node itself.
+/// Which history a saved tensor has, encoded in one number: none, an edge of its node, or an output of the node itself.
 #[derive(Clone, Copy, PartialEq)]
 struct History(u32);
 
 impl History {
-    /// None, or the tensor kept has it itself.
+    /// No history, or the tensor was saved with its history.
     const NONE: History = History(0);
 
     fn of_input(nr: u32) -> Self {
@@ -76,7 +76,7 @@ impl History {
     }
 }
 
-impl Drop for Other {
+impl Drop for Boxed {
     fn drop(&mut self) {
         if let Some(edge) = self.edge.take() {
             release(edge.node);
@@ -110,20 +110,20 @@ impl SavedVariable {
     pub fn other(tensor: &Tensor) -> Result<Self> {
         let saved = Self::save(tensor, History::NONE)?;
         Ok(match (gradient_edge(tensor)?, saved.0) {
-            (None, kept) => SavedVariable(kept),
-            (Some(edge), Kept::Plain { tensor: kept, version, history }) if !kept.is_same(tensor) => {
-                let (data, edge) = (Data::Tensor(kept), Some(edge));
-                SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge, tangent: None })))
+            (None, repr) => SavedVariable(repr),
+            (Some(edge), Repr::Plain { tensor: alias, version, history }) if !alias.is_same(tensor) => {
+                let (data, edge) = (Data::Tensor(alias), Some(edge));
+                SavedVariable(Repr::Boxed(Box::new(Boxed { data, version, history, edge, tangent: None })))
             }
-            (_, kept @ Kept::Plain { .. }) => SavedVariable(kept),
-            (edge, Kept::Other(mut other)) => {
-                other.edge = edge;
-                SavedVariable(Kept::Other(other))
+            (_, repr @ Repr::Plain { .. }) => SavedVariable(repr),
+            (edge, Repr::Boxed(mut boxed)) => {
+                boxed.edge = edge;
+                SavedVariable(Repr::Boxed(boxed))
             }
         })
     }
 
-    /// A tensor that nobody else has, and so nobody can write or give another history.
+    /// A tensor that nobody else owns, so that nobody can write it or change its history: it needs no alias.
     ///
     /// # Errors
     /// As [`input`](Self::input).
@@ -132,7 +132,7 @@ impl SavedVariable {
             return Self::other(&tensor);
         }
         let version = tensor.version();
-        Ok(SavedVariable(Kept::Plain { tensor, version, history: History::NONE }))
+        Ok(SavedVariable(Repr::Plain { tensor, version, history: History::NONE }))
     }
 
     #[inline]
@@ -147,16 +147,17 @@ impl SavedVariable {
     #[inline]
     fn keep(tensor: &Tensor, history: History) -> Result<Self> {
         let version = tensor.version();
-        let is_leaf = variable(tensor).is_some_and(|v| v.is_asked() && !v.has_history());
-        let kept = if is_leaf || tensor.is_wrapped_number() {
-            Kept::Plain { tensor: tensor.clone(), version, history: History::NONE }
+        let is_leaf = variable(tensor).is_some_and(|v| v.requires_grad_flag() && !v.has_history());
+        let repr = if is_leaf || tensor.is_wrapped_number() {
+            Repr::Plain { tensor: tensor.clone(), version, history: History::NONE }
         } else {
-            Kept::Plain { tensor: handle::alias(tensor)?, version, history }
+            Repr::Plain { tensor: alias::alias(tensor)?, version, history }
         };
-        Ok(SavedVariable(kept))
+        Ok(SavedVariable(repr))
     }
 
-    /// With hooks in force, or a dual level open: the tangent goes along, also one that an output is yet to be given.
+    /// Saves while hooks are registered or a dual level is open. The tangent is saved too, also that of an output, which is
+    /// computed later.
     #[cold]
     fn save_watched(tensor: &Tensor, history: History) -> Result<Self> {
         let tangent = tangents::shared_slot(tensor, history.is_output())?;
@@ -164,10 +165,10 @@ impl SavedVariable {
             return Self::pack(tensor, hooks, history, tangent);
         }
         let saved = Self::keep(tensor, history)?;
-        if let (Some(tangent), Kept::Plain { tensor: kept, .. }) = (tangent, &saved.0)
-            && !kept.is_same(tensor)
+        if let (Some(tangent), Repr::Plain { tensor: alias, .. }) = (tangent, &saved.0)
+            && !alias.is_same(tensor)
         {
-            tangents::attach(kept, tangent);
+            tangents::attach(alias, tangent);
         }
         Ok(saved)
     }
@@ -180,7 +181,7 @@ impl SavedVariable {
         tangent: Option<Arc<Slot>>,
     ) -> Result<Self> {
         let _unrecorded = no_grad();
-        let tensor = handle::alias(tensor)?;
+        let tensor = alias::alias(tensor)?;
         let version = tensor.version();
         let data = (hooks.pack)(&tensor)?;
         ensure!(
@@ -191,7 +192,7 @@ impl SavedVariable {
              need to perform in-place operations on the input to a pack hook."
         );
         let data = Data::Packed { data, unpack: hooks.unpack };
-        Ok(SavedVariable(Kept::Other(Box::new(Other { data, version, history, edge: None, tangent }))))
+        Ok(SavedVariable(Repr::Boxed(Box::new(Boxed { data, version, history, edge: None, tangent }))))
     }
 
     /// The tensor, with its history if the backward pass is itself recorded.
@@ -201,8 +202,8 @@ impl SavedVariable {
     #[inline]
     pub fn unpack(&self, cx: &Context<'_>) -> Result<Unpacked<'_>> {
         match &self.0 {
-            Kept::Plain { tensor, version, .. } if tensor.version() == *version && !cx.create_graph() => {
-                Ok(Unpacked::Lent(tensor))
+            Repr::Plain { tensor, version, .. } if tensor.version() == *version && !cx.create_graph() => {
+                Ok(Unpacked::Borrowed(tensor))
             }
             _ => self.unpack_slowly(cx),
         }
@@ -210,12 +211,12 @@ impl SavedVariable {
 
     fn unpack_slowly(&self, cx: &Context<'_>) -> Result<Unpacked<'_>> {
         let (tensor, version) = match &self.0 {
-            Kept::Plain { tensor, version, .. } => (tensor.clone(), *version),
-            Kept::Other(other) => match &other.data {
-                Data::Tensor(tensor) => (tensor.clone(), other.version),
+            Repr::Plain { tensor, version, .. } => (tensor.clone(), *version),
+            Repr::Boxed(boxed) => match &boxed.data {
+                Data::Tensor(tensor) => (tensor.clone(), boxed.version),
                 Data::Packed { data, unpack } => {
                     let tensor = unpack(&**data)?;
-                    let tensor = match &other.tangent {
+                    let tensor = match &boxed.tangent {
                         Some(tangent) => tangents::alias_with(&tensor, tangent.clone())?,
                         None => tensor,
                     };
@@ -229,39 +230,39 @@ impl SavedVariable {
         self.with_history(tensor, cx)
     }
 
-    /// Shows what it owns.
+    /// Visits what it owns.
     pub fn owns(&self, visit: &mut dyn FnMut(Owned<'_>)) {
         match &self.0 {
-            Kept::Plain { tensor, .. } => visit(Owned::Tensor(tensor)),
-            Kept::Other(other) => {
-                match &other.data {
+            Repr::Plain { tensor, .. } => visit(Owned::Tensor(tensor)),
+            Repr::Boxed(boxed) => {
+                match &boxed.data {
                     Data::Tensor(tensor) => visit(Owned::Tensor(tensor)),
                     Data::Packed { data, .. } => visit(Owned::Object(&**data)),
                 }
-                other.edge.iter().for_each(|edge| visit(Owned::Node(&edge.node)));
+                boxed.edge.iter().for_each(|edge| visit(Owned::Node(&edge.node)));
             }
         }
     }
 
     fn edge(&self, cx: &Context<'_>, tensor: &Tensor) -> Option<Edge> {
         match &self.0 {
-            Kept::Plain { history, .. } => history.edge(cx, tensor),
-            Kept::Other(other) => other.edge.clone().or_else(|| other.history.edge(cx, tensor)),
+            Repr::Plain { history, .. } => history.edge(cx, tensor),
+            Repr::Boxed(boxed) => boxed.edge.clone().or_else(|| boxed.history.edge(cx, tensor)),
         }
     }
 
-    /// Another handle with the history that was noted. Never the one kept: that would close a cycle.
+    /// An alias with the saved history. The saved tensor itself never gets it: that would close a reference cycle.
     fn with_history(&self, tensor: Tensor, cx: &Context<'_>) -> Result<Unpacked<'_>> {
         if !cx.create_graph() {
-            return Ok(Unpacked::Made(tensor));
+            return Ok(Unpacked::Owned(tensor));
         }
-        let Some(edge) = self.edge(cx, &tensor) else { return Ok(Unpacked::Made(tensor)) };
-        let handle = match tangents::slot(&tensor) {
+        let Some(edge) = self.edge(cx, &tensor) else { return Ok(Unpacked::Owned(tensor)) };
+        let alias = match tangents::slot(&tensor) {
             Some(tangent) => tangents::alias_with(&tensor, tangent)?,
-            None => handle::alias(&tensor)?,
+            None => alias::alias(&tensor)?,
         };
-        set_gradient_edge(&handle, edge.node, edge.input_nr);
-        Ok(Unpacked::Made(handle))
+        set_gradient_edge(&alias, edge.node, edge.input_nr);
+        Ok(Unpacked::Owned(alias))
     }
 
     #[cold]
@@ -282,20 +283,20 @@ impl SavedVariable {
     }
 }
 
-/// A saved tensor as a formula meets it: the one that is kept, unless the formula needs one of its own.
+/// A saved tensor that was unpacked for a formula.
 pub enum Unpacked<'a> {
-    /// The tensor itself, without history.
-    Lent(&'a Tensor),
-    /// One with history, or out of a hook.
-    Made(Tensor),
+    /// The saved tensor itself, without history.
+    Borrowed(&'a Tensor),
+    /// Another tensor: with history, or returned by an unpack hook.
+    Owned(Tensor),
 }
 
 impl Unpacked<'_> {
-    /// A handle to keep.
+    /// The tensor, by value.
     pub fn into_tensor(self) -> Tensor {
         match self {
-            Unpacked::Lent(tensor) => tensor.clone(),
-            Unpacked::Made(tensor) => tensor,
+            Unpacked::Borrowed(tensor) => tensor.clone(),
+            Unpacked::Owned(tensor) => tensor,
         }
     }
 }
@@ -306,8 +307,8 @@ impl Deref for Unpacked<'_> {
     #[inline]
     fn deref(&self) -> &Tensor {
         match self {
-            Unpacked::Lent(tensor) => tensor,
-            Unpacked::Made(tensor) => tensor,
+            Unpacked::Borrowed(tensor) => tensor,
+            Unpacked::Owned(tensor) => tensor,
         }
     }
 }
@@ -339,6 +340,6 @@ fn type_name(dtype: ScalarType, device: Device) -> String {
         ScalarType::F64 => "Double",
         other => other.name(),
     };
-    let place = if device.is_cpu() { String::new() } else { format!("{}.", device.device_type().name()) };
-    format!("torch.{place}{kind}Tensor")
+    let module = if device.is_cpu() { String::new() } else { format!("{}.", device.device_type().name()) };
+    format!("torch.{module}{kind}Tensor")
 }

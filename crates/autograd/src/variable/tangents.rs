@@ -1,14 +1,14 @@
-//! The tangent of a tensor: in a slot of its own, or, of a view, what the view sees of its base's.
+//! The tangent of a tensor. A tensor has a slot of its own, or, if it is a view, the corresponding part of its base's tangent.
 
 use super::meta::{Variable, add_autograd_key, variable, variable_or_init};
 use super::view;
 use crate::graph::dual_level::{Slot, is_dual_level_open};
-use crate::handle;
+use crate::{alias, factory};
 use flambeau_core::{DispatchKey, DispatchKeySet, Result, ThreadKeysGuard, bail, ensure, shape};
 use flambeau_ops::{Tensor, ops};
 use std::sync::Arc;
 
-/// Until it is dropped, calls on this thread carry no tangents.
+/// Until the guard is dropped, calls on this thread skip the dispatch key `ForwardGrad`, and propagate no tangents.
 pub(crate) fn below() -> ThreadKeysGuard {
     ThreadKeysGuard::exclude(DispatchKeySet::of(DispatchKey::ForwardGrad))
 }
@@ -22,14 +22,14 @@ pub(crate) fn slot(tensor: &Tensor) -> Option<Arc<Slot>> {
     own_slot(variable(tensor)?)
 }
 
-/// Whether `tensor` has a tangent, of its own or as a view.
+/// Whether `tensor` has a tangent, of its own or through its base.
 pub(crate) fn is_dual(tensor: &Tensor) -> bool {
     let has = |variable: &Variable| own_slot(variable).is_some_and(|slot| slot.is_filled());
     let Some(own) = variable(tensor) else { return false };
     has(own) || own.view.get().and_then(|view| variable(&view.base)).is_some_and(has)
 }
 
-/// The tangent of `tensor`: its own, or, of a view, what the view sees of that of its base.
+/// The tangent of `tensor`: its own, or, of a view, the corresponding part of its base's tangent.
 ///
 /// # Errors
 /// Those of `as_strided`.
@@ -43,7 +43,7 @@ pub(crate) fn tangent(tensor: &Tensor) -> Result<Option<Tensor>> {
     strided_part(&of_base, base, tensor.sizes(), tensor.strides(), tensor.storage_offset()).map(Some)
 }
 
-/// What `as_strided` of `primal` with this geometry is of `tangent`, which is laid out as `primal` is.
+/// The part of `tangent` that corresponds to `as_strided` of `primal` with this geometry. The tangent has the strides of `primal`.
 pub(crate) fn strided_part(
     tangent: &Tensor,
     primal: &Tensor,
@@ -56,21 +56,21 @@ pub(crate) fn strided_part(
     ops::as_strided(tangent, sizes, strides, Some(offset))
 }
 
-/// Gives `tensor` a tangent, in the place that saved aliases of it wait for if it has none yet.
+/// Sets the tangent of `tensor`. If its slot is still empty, the slot is filled: saved aliases of the tensor share it.
 ///
 /// # Errors
-/// Those of copying, where the tangent is laid out otherwise.
-pub(crate) fn put(tensor: &Tensor, tangent: Tensor) -> Result<()> {
+/// Those of copying, where the tangent has other strides than the tensor.
+pub(crate) fn set_tangent(tensor: &Tensor, tangent: Tensor) -> Result<()> {
     let tangent = laid_out_like(tensor, tangent)?;
     let Some(variable) = variable_or_init(tensor, Variable::default) else {
         bail!(Autograd, "the tangents of this tensor are kept by another crate");
     };
     add_autograd_key(tensor);
-    let left = match own_slot(variable) {
+    let rejected = match own_slot(variable) {
         Some(slot) => slot.fill(tangent),
         None => Some(tangent),
     };
-    if let Some(tangent) = left {
+    if let Some(tangent) = rejected {
         replace(variable, Slot::new(Some(tangent)));
     }
     Ok(())
@@ -81,33 +81,33 @@ fn replace(variable: &Variable, slot: Arc<Slot>) {
     drop(before);
 }
 
-/// Whether `tensor` has these strides, where they mean something.
-pub(crate) fn lies_as(tensor: &Tensor, strides: &[i64]) -> bool {
+/// Whether `tensor` has these strides. Strides of dimensions with fewer than two elements do not matter.
+pub(crate) fn has_strides(tensor: &Tensor, strides: &[i64]) -> bool {
     let (sizes, own) = (tensor.sizes(), tensor.strides());
     (0..sizes.len()).all(|dim| sizes[dim] < 2 || own[dim] == strides[dim])
 }
 
-/// The tangent in the memory order of its tensor, so that whatever is a view of the one is a view of the other.
+/// The tangent with the strides of its tensor, so that every view of the tensor has a corresponding view of the tangent.
 fn laid_out_like(tensor: &Tensor, tangent: Tensor) -> Result<Tensor> {
     let (sizes, strides) = (tensor.sizes(), tensor.strides());
-    if lies_as(&tangent, strides) || tensor.numel() == 0 {
+    if has_strides(&tangent, strides) || tensor.numel() == 0 {
         return Ok(tangent);
     }
     let _below = below();
     let copy = if shape::is_non_overlapping_and_dense(sizes, strides) {
-        handle::empty_strided(sizes, strides, tangent.dtype(), tangent.device())?
+        factory::empty_strided(sizes, strides, tangent.dtype(), tangent.device())?
     } else if shape::has_internal_overlap(sizes, strides) {
         return Ok(tangent);
     } else {
-        let room = shape::extent(sizes, strides)?.unwrap_or(0) + 1;
-        let room = ops::new_zeros(&tangent, &[room], None, None, None, None)?;
-        ops::as_strided(&room, sizes, strides, Some(0))?
+        let extent = shape::extent(sizes, strides)?.unwrap_or(0) + 1;
+        let memory = ops::new_zeros(&tangent, &[extent], None, None, None, None)?;
+        ops::as_strided(&memory, sizes, strides, Some(0))?
     };
     ops::copy_(&copy, &tangent, false)?;
     Ok(copy)
 }
 
-/// The slot for an alias of `tensor` that a node saves. A result gets one that its tangent is put into later.
+/// The slot for an alias of `tensor` that a node saves. That of an output is empty, and filled when the tangent is known.
 ///
 /// # Errors
 /// Those of [`tangent`].
@@ -129,21 +129,21 @@ pub(crate) fn shared_slot(tensor: &Tensor, is_output: bool) -> Result<Option<Arc
     }))
 }
 
-/// Gives `tensor` the tangent that is in a slot, or will be.
+/// Attaches a slot to `tensor`, whether it is filled yet or not.
 pub(crate) fn attach(tensor: &Tensor, slot: Arc<Slot>) {
     if let Some(variable) = variable_or_init(tensor, Variable::default) {
         replace(variable, slot);
     }
 }
 
-/// Another handle on the same elements, with this tangent and no history.
+/// An alias of `tensor` with this slot and no history.
 ///
 /// # Errors
-/// Those of making a handle.
+/// Those of creating an alias.
 pub(crate) fn alias_with(tensor: &Tensor, slot: Arc<Slot>) -> Result<Tensor> {
-    let handle = handle::alias(tensor)?;
-    attach(&handle, slot);
-    Ok(handle)
+    let alias = alias::alias(tensor)?;
+    attach(&alias, slot);
+    Ok(alias)
 }
 
 /// Refuses an `out=` call on tensors with tangents.

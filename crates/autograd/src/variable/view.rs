@@ -1,8 +1,9 @@
-//! Views: which tensor's memory a tensor looks at, so that writing through either changes the history of both.
+//! Views and their bases: a write in place through a view or through its base changes the history of both.
 //!
-//! A view remembers its base, the root of all views, and the version at which its history was right. An in-place operator
-//! on a view rewrites the history of the base ([`copy_slices`](crate::record::copy_slices)); every other view then finds its own
-//! behind, and takes a new one from the base when it is next asked: [`refresh`](super::history::refresh).
+//! A view keeps a reference to its base, which is no view itself, and the version at which its own history was right. An in-place
+//! operator on a view replaces the history of the base ([`copy_slices`](crate::record::copy_slices)). Every other view then has an
+//! older version than the storage, and regenerates its history from that of the base when it is used next:
+//! [`refresh`](super::history::refresh).
 
 use super::meta::{
     CreationMeta, Variable, View, add_autograd_key, attach_to_fresh, variable, variable_or_init,
@@ -11,10 +12,10 @@ use flambeau_core::{DispatchKey, DispatchKeySet, Result, bail};
 use flambeau_ops::Tensor;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
-/// Notes that `result` looks at the memory of `source`. `multi_output` tells that it is one of several results of one
-/// operator, which may overlap.
+/// Records that `result` is a view of `source`. With `multi_output` it is one of several results of one operator, which may
+/// overlap.
 ///
-/// The result passes through the recording kernels from now on, since its base may acquire a history later.
+/// Calls on the result go to the recording kernels from now on, since its base may get a history later.
 pub(crate) fn track(source: &Tensor, result: &mut Tensor, multi_output: bool) {
     if result.is_same(source) {
         return;
@@ -42,13 +43,13 @@ pub(crate) fn track(source: &Tensor, result: &mut Tensor, multi_output: bool) {
         return;
     }
     if let Some(variable) = variable_or_init(result, Variable::default) {
-        // A tensor is a view of one base for good; a second note says the same.
+        // The base of a tensor never changes, so setting it a second time would set the same base.
         let _ = variable.view.set(view());
         add_autograd_key(result);
     }
 }
 
-/// Whose view `tensor` is. PyTorch's `_base`.
+/// The base of which `tensor` is a view. PyTorch's `_base`.
 pub(crate) fn base(tensor: &Tensor) -> Option<&Tensor> {
     variable(tensor)?.view.get().map(|view| &view.base)
 }

@@ -1,4 +1,4 @@
-//! Operands given away (`a * &b`) while something is recorded or carried along: their elements stay.
+//! Operands that are passed by value (`a * &b`): their buffers are not reused while the call is recorded or has tangents.
 
 use flambeau_autograd::forward::{dual_level, make_dual, unpack_dual};
 use flambeau_autograd::{Autograd, inference_mode, no_grad};
@@ -19,7 +19,7 @@ fn what_is_recorded_keeps_its_operands() -> Result<()> {
     let at = kept.data_ptr();
     let product = (kept * &w)?;
     assert_ne!(product.data_ptr(), at);
-    // The product's memory is asked for again, and both factors of the square are saved.
+    // The buffer of the product could be reused; both factors of the square are saved.
     let y = (product * 3 + &x)?;
     let square = (y.clone() * y)?;
     square.sum()?.backward()?;

@@ -1,4 +1,4 @@
-//! The walk itself: what is accumulated where, what is kept, who may run when.
+//! The engine: accumulation of gradients, retaining of graphs, and concurrent and nested passes.
 
 use crate::{add, assert_close, data, grad_of, leaf, message, mul, sum, values};
 use flambeau_autograd::{Autograd, backward, grad};
@@ -50,7 +50,7 @@ fn a_second_pass_needs_retain_graph() {
     let error = y.backward().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Autograd);
     assert!(error.message().contains("Trying to backward through the graph a second time"));
-    // Where nothing was saved there is nothing to miss.
+    // A graph without saved values can be run a second time.
     let z = add(&x, &x);
     z.backward().unwrap();
     z.backward().unwrap();
@@ -100,8 +100,8 @@ fn grad_of_inputs_accumulates_nothing() {
     assert_close(&got, &[12.0, 36.0]);
     assert!(x.grad().is_none() && w.grad().is_none());
 
-    let stranger = leaf(&[1.0]);
-    let inputs = [x.clone(), stranger];
+    let unrelated = leaf(&[1.0]);
+    let inputs = [x.clone(), unrelated];
     let unused = grad(&[z.clone()], &inputs, &[], Some(true), false, true).unwrap();
     assert!(unused[0].is_some() && unused[1].is_none());
     assert!(

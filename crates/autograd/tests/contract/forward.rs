@@ -125,9 +125,9 @@ fn writing_in_place_writes_the_tangent() {
         ops::slice_tensor(&dual(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap(), 0, Some(1), None, 1).unwrap();
     ops::as_strided_(&part, &[1], &[1], Some(2)).unwrap();
     assert_eq!((values(&part), tangent(&part)), (vec![3.0], Some(vec![6.0])));
-    let turned = ops::reshape(&dual(&[1.0, 2.0], &[3.0, 4.0]).unwrap(), &[1, 2]).unwrap();
-    ops::t_(&turned).unwrap();
-    assert_eq!(unpack_dual(&turned).unwrap().1.unwrap().sizes(), [2, 1]);
+    let row = ops::reshape(&dual(&[1.0, 2.0], &[3.0, 4.0]).unwrap(), &[1, 2]).unwrap();
+    ops::t_(&row).unwrap();
+    assert_eq!(unpack_dual(&row).unwrap().1.unwrap().sizes(), [2, 1]);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn packed_tensors_keep_their_tangents() {
     assert!((slope[0] - 0.5f64.exp()).abs() < 1e-15, "{slope:?}");
 }
 
-/// A part that runs again saves what it saved, with tangents or without: those are computed beside it.
+/// A checkpointed segment saves the same tensors when it is recomputed, with tangents or without.
 #[test]
 fn parts_that_run_again_keep_their_tangents() {
     let part = |x: &[Tensor]| {
@@ -324,15 +324,15 @@ mod cube {
 fn an_operator_of_another_crate_loses_no_tangent_in_silence() {
     let plain = f64s(&[1.0, -2.0]);
     let _level = dual_level().unwrap();
-    for turn in 1..4 {
-        let x = dual(&[1.0, -2.0], &[f64::from(turn), 0.5]).unwrap();
+    for slope in 1..4 {
+        let x = dual(&[1.0, -2.0], &[f64::from(slope), 0.5]).unwrap();
         for unrecorded in [false, true] {
             let _guard = unrecorded.then(no_grad);
             let error = cube::call(&cube::SILENT, &x).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotImplemented);
             assert!(error.message().contains("silent_cube"), "{error}");
             let carried = cube::call(&cube::CARRIED, &x).unwrap();
-            assert_eq!(tangent(&carried), Some(vec![3.0 * f64::from(turn), 6.0]));
+            assert_eq!(tangent(&carried), Some(vec![3.0 * f64::from(slope), 6.0]));
         }
         assert_eq!(values(&cube::call(&cube::SILENT, &plain).unwrap()), [1.0, -8.0]);
         assert_eq!(tangent(&cube::call(&cube::CARRIED, &plain).unwrap()), None);

@@ -99,7 +99,7 @@ fn outputs_marked_not_differentiable_carry_no_history() {
     assert!(outputs[0].requires_grad() && !outputs[1].requires_grad());
     let outputs = apply(Odd { gradients: 1, unmarked: true, ..Odd::default() }, &[&x]).unwrap();
     assert!(outputs[1].requires_grad());
-    // Nothing is recorded where nothing asks for it.
+    // Nothing is recorded where no input requires a gradient.
     let outputs = apply(Odd::default(), &[&data(&[1.0], &[1])]).unwrap();
     assert!(!outputs[0].requires_grad());
 }

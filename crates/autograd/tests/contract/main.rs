@@ -4,6 +4,7 @@
 #![expect(clippy::cloned_ref_to_slice_refs, reason = "lists of one read like lists of two")]
 
 mod anomaly;
+mod buffer_reuse;
 mod engine;
 mod families;
 mod forward;
@@ -14,7 +15,6 @@ mod hooks;
 mod inplace;
 mod modes;
 mod saved;
-mod spare;
 mod views;
 
 use flambeau_autograd::Autograd;

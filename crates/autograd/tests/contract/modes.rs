@@ -72,7 +72,7 @@ fn requires_grad_is_for_leaves_of_floating_point() {
     y.requires_grad_(true).unwrap();
     x.requires_grad_(false).unwrap();
     assert!(!x.requires_grad() && !x.key_set().has(DispatchKey::Autograd) && !add(&x, &x).requires_grad());
-    // The graph was recorded before, but nobody wants the gradient any more.
+    // The graph was recorded before, but the leaf no longer requires a gradient.
     y.backward().unwrap();
     assert!(x.grad().is_none());
 }

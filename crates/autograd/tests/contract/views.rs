@@ -1,4 +1,4 @@
-//! Who is a view of whom, and which views may not be written.
+//! The bases of views, and which views may not be written in place.
 
 use crate::{add, data, leaf, message, mul};
 use flambeau_autograd::function::{BackwardContext, ForwardContext, Function, apply};
@@ -92,10 +92,10 @@ fn views_made_in_a_custom_function() {
 }
 
 #[test]
-fn a_view_of_a_leaf_that_asks_for_a_gradient_later() {
+fn a_view_of_a_leaf_whose_requires_grad_is_set_later() {
     let x = data(&[1.0, 2.0], &[2]);
     let view = ops::select_int(&x, 0, 0).unwrap();
     x.requires_grad_(true).unwrap();
-    // As in PyTorch: it tells that its base requires a gradient, but was made before there was history to follow.
+    // As in PyTorch: it reports that its base requires a gradient, but was created before the base did, and has no history.
     assert!(view.requires_grad() && view.is_leaf() && view.grad_fn().unwrap().is_none());
 }

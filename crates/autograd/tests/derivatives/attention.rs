@@ -1,6 +1,6 @@
 //! Attention, against loops in f64, and its derivatives.
 
-use super::{constant, ix, one, to_bool, turned, values, x};
+use super::{constant, ix, one, to_bool, transposed, values, x};
 use flambeau_autograd::grad;
 use flambeau_core::{Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -20,7 +20,7 @@ impl Case {
         let [batch, _, _, depth] = self.query;
         let (key, value) =
             ([batch, self.heads, self.keys, depth], [batch, self.heads, self.keys, self.width]);
-        [turned(&self.query, 1), x(&key, 2), turned(&value, 3)]
+        [transposed(&self.query, 1), x(&key, 2), transposed(&value, 3)]
     }
 
     fn call(&self, x: &[Tensor]) -> Result<Tensor> {
@@ -35,8 +35,8 @@ impl Case {
         let Some(mask) = &self.mask else { return hidden(self.causal && j > i) };
         let [batch, heads, rows, _] = self.query;
         let whole = ops::expand(mask, &[batch, heads, rows, self.keys], false).unwrap();
-        let place = (((b * heads + h) * rows + i) * self.keys + j) as usize;
-        let value = values(&ops::to_dtype(&whole, ScalarType::F64, false, false, None).unwrap())[place];
+        let offset = (((b * heads + h) * rows + i) * self.keys + j) as usize;
+        let value = values(&ops::to_dtype(&whole, ScalarType::F64, false, false, None).unwrap())[offset];
         if mask.dtype() == ScalarType::Bool { hidden(value == 0.0) } else { value }
     }
 

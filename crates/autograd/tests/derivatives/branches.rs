@@ -1,4 +1,4 @@
-//! A branch that was not taken has no say in a gradient, whatever its derivative is there.
+//! A branch that was not taken does not affect a gradient, even if its derivative is infinite or NaN.
 
 use super::{of, s, values};
 use flambeau_autograd::grad;
@@ -108,7 +108,7 @@ fn nor_does_an_activation_or_a_loss() {
     }
 }
 
-/// Where it was taken, a bad derivative is seen.
+/// The derivative of a branch that was taken is passed on, even if it is infinite or NaN.
 #[test]
 fn a_taken_branch_shows_its_derivative() {
     let x = of(vec![0.0, f64::NAN], &[2]);

@@ -1,12 +1,12 @@
 //! Losses, their derivatives, and what they share with softmax and pooling.
 
-use super::{constant, fractions, ix, one, s, turned, x};
+use super::{constant, fractions, ix, one, s, transposed, x};
 use flambeau_core::{Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
 #[test]
 fn of_differences() {
-    let inputs = [x(&[2, 3], 1), turned(&[2, 3], 5)];
+    let inputs = [x(&[2, 3], 1), transposed(&[2, 3], 5)];
     let broadcast = [x(&[2, 3], 1), x(&[3], 5)];
     for reduction in 0..3 {
         for inputs in [&inputs, &broadcast] {
@@ -62,7 +62,7 @@ fn logits_do_not_cancel() {
 
 #[test]
 fn of_classes() {
-    let input = [turned(&[4, 3], 2)];
+    let input = [transposed(&[4, 3], 2)];
     let target = ix(&[2, 0, 1, 2], &[4]);
     let weight = constant(&fractions(&[3], 1));
     for reduction in 0..3 {
@@ -85,7 +85,7 @@ fn of_classes() {
 
 #[test]
 fn softmax_and_pooling() {
-    let input = [turned(&[2, 3, 2], 2)];
+    let input = [transposed(&[2, 3, 2], 2)];
     for dim in [0, 1, -1] {
         one("softmax", |x| ops::softmax_int(&x[0], dim, None), &input);
         one("log_softmax", |x| ops::log_softmax_int(&x[0], dim, None), &input);
@@ -93,7 +93,7 @@ fn softmax_and_pooling() {
     }
     one("softmax, 0-d", |t| ops::softmax_int(&t[0], 0, None), &[x(&[], 0)]);
     for sizes in [&[2, 4, 5][..], &[1, 2, 4, 5]] {
-        let input = [turned(sizes, 1)];
+        let input = [transposed(sizes, 1)];
         let f = |x: &[Tensor]| {
             Ok(ops::max_pool2d_with_indices(&x[0], &[2, 2], &[1, 2], &[1, 0], &[1, 1], false)?.0)
         };

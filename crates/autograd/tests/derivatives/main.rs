@@ -11,7 +11,7 @@ mod branches;
 mod losses;
 mod normalizations;
 mod reductions;
-mod scatters;
+mod scatter_reduce;
 mod types;
 
 use flambeau_autograd::{Autograd, gradcheck, gradgradcheck};
@@ -33,8 +33,8 @@ fn x(sizes: &[i64], seed: i64) -> Tensor {
     of(numbers(sizes.iter().product(), seed), sizes)
 }
 
-/// The same numbers where the first dimension is the innermost in memory.
-fn turned(sizes: &[i64], seed: i64) -> Tensor {
+/// The same numbers with reversed strides, so that the first dimension is the innermost.
+fn transposed(sizes: &[i64], seed: i64) -> Tensor {
     let back: Vec<i64> = sizes.iter().rev().copied().collect();
     let dims: Vec<i64> = (0..sizes.len() as i64).rev().collect();
     let made = Tensor::from_vec(numbers(sizes.iter().product(), seed), &back).unwrap();
@@ -65,7 +65,7 @@ fn values(tensor: &Tensor) -> Vec<f64> {
     ops::reshape(&dense, &[-1]).unwrap().to_vec::<f64>().unwrap()
 }
 
-/// Both orders of `y + y^2`, of which neither derivative is 0 where `y` is.
+/// Checks derivatives of both orders of `y + y^2`, neither of which is 0 where `y` is 0.
 fn check(name: &str, f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) {
     let bent = |x: &[Tensor]| {
         f(x)?.iter().map(|y| ops::addcmul(y, y, y, Scalar::Int(1))).collect::<Result<Vec<_>>>()

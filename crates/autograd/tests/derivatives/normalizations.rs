@@ -1,13 +1,13 @@
 //! Normalizations: layer, root mean square, group and batch.
 
-use super::{check, constant, fractions, one, turned, x};
+use super::{check, constant, fractions, one, transposed, x};
 use flambeau_autograd::{grad, gradcheck};
 use flambeau_ops::{Tensor, ops};
 
 #[test]
 fn of_the_last_dimensions() {
     for (sizes, shape) in [(&[3, 4][..], &[4][..]), (&[2, 3, 2], &[3, 2]), (&[4], &[4])] {
-        let (input, weight, bias) = (turned(sizes, 1), x(shape, 2), x(shape, 3));
+        let (input, weight, bias) = (transposed(sizes, 1), x(shape, 2), x(shape, 3));
         let all = [input.clone(), weight.clone(), bias];
         let layer =
             |x: &Tensor, w: Option<&Tensor>, b: Option<&Tensor>| ops::layer_norm(x, shape, w, b, 1e-2, false);
@@ -24,7 +24,7 @@ fn of_the_last_dimensions() {
 #[test]
 fn of_groups() {
     for sizes in [&[2, 4, 3][..], &[1, 4, 2, 2], &[2, 4]] {
-        let all = [turned(sizes, 1), x(&[4], 2), x(&[4], 3)];
+        let all = [transposed(sizes, 1), x(&[4], 2), x(&[4], 3)];
         one("group_norm", |x| ops::group_norm(&x[0], 2, Some(&x[1]), Some(&x[2]), 1e-2, false), &all);
         one("group_norm, plain", |x| ops::group_norm(&x[0], 1, None, None, 1e-2, false), &all[..1]);
     }
@@ -34,7 +34,7 @@ fn of_groups() {
 fn of_channels() {
     let (mean, var) = (constant(&x(&[2], 7)), constant(&fractions(&[2], 8)));
     for sizes in [&[3, 2, 2][..], &[4, 2], &[2, 2, 2, 1]] {
-        let all = [turned(sizes, 1), x(&[2], 2), x(&[2], 3)];
+        let all = [transposed(sizes, 1), x(&[2], 2), x(&[2], 3)];
         for train in [true, false] {
             let statistics = (!train).then_some([&mean, &var]);
             let [m, v] = statistics.map_or([None, None], |[m, v]| [Some(m), Some(v)]);
@@ -47,7 +47,7 @@ fn of_channels() {
     }
 }
 
-/// Statistics that were saved count as functions of the input, at any order.
+/// The statistics that the forward pass has saved are differentiated as functions of the input, in derivatives of any order.
 #[test]
 fn a_third_derivative() {
     let second = |x: &[Tensor]| {
@@ -60,7 +60,7 @@ fn a_third_derivative() {
     gradcheck(second, &[x(&[2, 4], 1), x(&[4], 2)]).unwrap();
 }
 
-/// An input that is itself computed gets its own share only.
+/// An input that is itself the result of operators gets the right gradient.
 #[test]
 fn of_what_was_computed() {
     let f = |x: &[Tensor]| {

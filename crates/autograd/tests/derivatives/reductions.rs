@@ -1,14 +1,14 @@
-//! Products, running sums, moments, extremes and norms.
+//! Products, cumulative sums, moments, minima and maxima, and norms.
 
-use super::{check, constant, fractions, numbers, of, one, s, turned, values, x};
+use super::{check, constant, fractions, numbers, of, one, s, transposed, values, x};
 use flambeau_autograd::{Autograd, grad};
 use flambeau_core::{Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
 
-/// A matrix with no zero, one, two and three in its rows, of both memory orders.
+/// A matrix with no zero, one, two and three zeros in its rows, row-major and column-major.
 fn with_zeros() -> [Tensor; 2] {
     let mut all = numbers(16, 3);
-    [4, 9, 11, 12, 13, 15].iter().for_each(|place| all[*place] = 0.0);
+    [4, 9, 11, 12, 13, 15].iter().for_each(|index| all[*index] = 0.0);
     let plain = of(all.clone(), &[4, 4]);
     let back = ops::transpose_int(&constant(&of(all, &[4, 4])), 0, 1).unwrap();
     back.requires_grad_(true).unwrap();
@@ -37,21 +37,21 @@ fn products() {
     }
     one("prod, 0-d", |x| ops::prod(&x[0], None), &[x(&[], 0)]);
     one("prod.dim, 0-d", |x| ops::prod_dim_int(&x[0], -1, true, None), &[x(&[], 0)]);
-    one("prod, middle", |x| ops::prod_dim_int(&x[0], 1, false, None), &[turned(&[2, 3, 2], 0)]);
+    one("prod, middle", |x| ops::prod_dim_int(&x[0], 1, false, None), &[transposed(&[2, 3, 2], 0)]);
     one("prod, empty", |x| ops::prod_dim_int(&x[0], 1, false, None), &[x(&[2, 0], 0)]);
     one("cumprod, 0-d", |x| ops::cumprod(&x[0], 0, None), &[x(&[], 0)]);
     one("cumprod, empty", |x| ops::cumprod(&x[0], 1, None), &[x(&[2, 0], 0)]);
-    one("cumprod, middle", |x| ops::cumprod(&x[0], 1, None), &[turned(&[2, 4, 3], 2)]);
+    one("cumprod, middle", |x| ops::cumprod(&x[0], 1, None), &[transposed(&[2, 4, 3], 2)]);
 }
 
-/// The third derivative of a product with two zeros, by all three of its factors in turn, is 1.
+/// The third derivative of a product with two zeros, one with respect to each of its three factors, is 1.
 #[test]
 fn products_have_every_derivative() {
     let x = of(vec![0.0, 2.0, 0.0], &[3]);
     let mut y = ops::prod(&x, None).unwrap();
-    for place in [0, 2, 1] {
+    for factor in [0, 2, 1] {
         let all = grad(&[y], std::slice::from_ref(&x), &[], None, true, false).unwrap();
-        y = ops::select_int(all[0].as_ref().unwrap(), 0, place).unwrap();
+        y = ops::select_int(all[0].as_ref().unwrap(), 0, factor).unwrap();
     }
     assert_eq!(values(&y), [1.0]);
 }
@@ -59,17 +59,17 @@ fn products_have_every_derivative() {
 #[test]
 fn running_sums() {
     for dim in [0, 1, -1] {
-        one(&format!("cumsum {dim}"), |x| ops::cumsum(&x[0], dim, None), &[turned(&[2, 3, 2], 1)]);
+        one(&format!("cumsum {dim}"), |x| ops::cumsum(&x[0], dim, None), &[transposed(&[2, 3, 2], 1)]);
     }
     one("cumsum, 0-d", |x| ops::cumsum(&x[0], 0, None), &[x(&[], 0)]);
     one("cumsum, empty", |x| ops::cumsum(&x[0], 0, None), &[x(&[0, 2], 0)]);
     for reverse in [false, true] {
-        let inputs = [turned(&[2, 4, 2], 1), x(&[2, 4, 2], 2)];
+        let inputs = [transposed(&[2, 4, 2], 1), x(&[2, 4, 2], 2)];
         one("_linear_recurrence", |x| ops::_linear_recurrence(&x[0], &x[1], 1, reverse), &inputs);
     }
 }
 
-/// An overflow on the far side of a zero is not met.
+/// A product that overflows on the other side of a zero does not affect the gradient.
 #[test]
 fn recurrences_forget_infinities_at_zeros() {
     let factors = of(vec![1.0, 1e200, 1e200, 0.0, 3.0], &[5]);
@@ -81,7 +81,7 @@ fn recurrences_forget_infinities_at_zeros() {
 #[test]
 fn moments() {
     let dims: [Option<&[i64]>; 4] = [None, Some(&[1]), Some(&[0, -1]), Some(&[])];
-    let input = [turned(&[2, 3, 2], 1)];
+    let input = [transposed(&[2, 3, 2], 1)];
     for (dim, keep) in dims.into_iter().flat_map(|dim| [(dim, false), (dim, true)]) {
         for correction in [None, Some(s(0.0)), Some(s(0.5))] {
             let name = format!("{dim:?} {keep} {correction:?}");
@@ -114,7 +114,7 @@ fn spread_of_equal_numbers() {
 
 #[test]
 fn extremes() {
-    let input = [turned(&[3, 4], 2)];
+    let input = [transposed(&[3, 4], 2)];
     for (dim, keep) in [(0, false), (1, true), (-1, false)] {
         one("max.dim", |x| Ok(ops::max_dim(&x[0], dim, keep)?.0), &input);
         one("min.dim", |x| Ok(ops::min_dim(&x[0], dim, keep)?.0), &input);
@@ -130,7 +130,7 @@ fn extremes() {
     one("amax, 0-d", |t| ops::amax(&t[0], &[0], true), &[x(&[], 0)]);
 }
 
-/// `max.dim` gives all to the index it returns, `amax` equal parts, and NaN takes what is its own.
+/// `max.dim` sends the gradient to the index that it returns, `amax` divides it equally, and NaN counts as the maximum.
 #[test]
 fn ties() {
     let x = of(vec![1.0, 3.0, 3.0], &[3]);
@@ -145,7 +145,7 @@ fn ties() {
 
 #[test]
 fn norms() {
-    let input = [turned(&[3, 4], 1)];
+    let input = [transposed(&[3, 4], 1)];
     let powers = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.5, -1.0, f64::INFINITY, f64::NEG_INFINITY];
     for p in powers {
         for (dim, keep) in [(None, false), (None, true), (Some(&[1][..]), false), (Some(&[0, -1][..]), true)]
@@ -168,7 +168,7 @@ fn norms() {
     one("norm, empty", |t| ops::norm_scalaropt_dim(&t[0], None, &[1], false), &[x(&[2, 0], 0)]);
 }
 
-/// Powers above 2 are smooth at 0, and of nothing but zeros no norm leaves a NaN.
+/// Powers above 2 are smooth at 0, and the derivatives of the norm of zeros are not NaN.
 #[test]
 fn norms_at_zero() {
     let x = of(vec![0.0, 0.7, -0.3], &[3]);

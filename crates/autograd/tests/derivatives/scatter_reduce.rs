@@ -1,27 +1,27 @@
-//! Writing to places of an index, and reducing there.
+//! Scattering, and reducing what is scattered to the same element.
 
-use super::{constant, ix, numbers, of, one, s, turned, values, x};
+use super::{constant, ix, numbers, of, one, s, transposed, values, x};
 use flambeau_autograd::grad;
 use flambeau_core::Scalar;
 use flambeau_ops::{Tensor, ops};
 
-/// Three numbers come to place 0 of the first column, two to place 1 of the second; the last row is not written.
+/// Three numbers are sent to row 0 of the first column, two to row 1 of the second, and none to the last row.
 fn index() -> Tensor {
     ix(&[0, 1, 2, 0, 0, 1, 0, 1, 1], &[3, 3])
 }
 
-fn with_zeros(sizes: &[i64], places: &[usize]) -> Tensor {
+fn with_zeros(sizes: &[i64], zeros: &[usize]) -> Tensor {
     let mut all = numbers(sizes.iter().product(), 4);
-    places.iter().for_each(|place| all[*place] = 0.0);
+    zeros.iter().for_each(|index| all[*index] = 0.0);
     of(all, sizes)
 }
 
 #[test]
 fn reductions() {
     let index = index();
-    let plain = [turned(&[4, 3], 1), x(&[3, 3], 2)];
+    let plain = [transposed(&[4, 3], 1), x(&[3, 3], 2)];
     let zeros = [with_zeros(&[4, 3], &[0, 4, 11]), with_zeros(&[3, 3], &[0, 3, 7])];
-    let larger = [x(&[4, 3], 1), turned(&[4, 5], 2)];
+    let larger = [x(&[4, 3], 1), transposed(&[4, 5], 2)];
     for (which, inputs) in [("plain", &plain), ("zeros", &zeros), ("larger", &larger)] {
         for include in [true, false] {
             // Zeros that tie have no derivative as an extreme.
@@ -48,7 +48,7 @@ fn reductions() {
     one("no index", |x| ops::scatter_reduce_two(&x[0], 0, &ix(&[], &[0]), &x[1], "prod", false), &nothing);
 }
 
-/// Each place by the number of what came there, rounded down for integers.
+/// Each sum is divided by the number of its terms, rounded down for integers.
 #[test]
 fn means() {
     let (own, src) = (ix(&[1, -3, 7], &[3]), ix(&[4, -6, 2], &[3]));
@@ -58,9 +58,9 @@ fn means() {
     }
 }
 
-/// What overflows in one place does not reach another.
+/// An overflow of one product does not affect another.
 #[test]
-fn products_of_places_are_apart() {
+fn products_are_independent() {
     let x = of(vec![1e200, 1e200, 2.0, 3.0], &[4]);
     let y =
         ops::scatter_reduce_two(&of(vec![1e200, 1.0], &[2]), 0, &ix(&[0, 0, 1, 1], &[4]), &x, "prod", true)
@@ -87,7 +87,7 @@ fn ties() {
 #[test]
 fn fills() {
     let twice = ix(&[1, 3, 1], &[3]);
-    let inputs = [turned(&[3, 4], 1), x(&[], 2)];
+    let inputs = [transposed(&[3, 4], 1), x(&[], 2)];
     one("index_fill", |x| ops::index_fill_int_tensor(&x[0], 1, &twice, &x[1]), &inputs);
     one(
         "index_fill, 0-d",
@@ -137,7 +137,7 @@ fn embeddings() {
             let f = |x: &[Tensor]| ops::embedding_dense_backward(&x[0], &index, 3, padding, scaled);
             one("embedding_dense_backward", f, &[x(&[2, 3, 2], 1)]);
         } else {
-            one("embedding", f, &[turned(&[3, 2], 1)]);
+            one("embedding", f, &[transposed(&[3, 2], 1)]);
         }
     }
 }

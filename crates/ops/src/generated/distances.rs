@@ -3,9 +3,9 @@
 //! The operators whose kernels are in `native::distances`.
 
 use crate::dispatch::{
-    Arguments, DispatchKey, DispatchKeySet, HasKeys, IntoValues, Kernel, Operator, Value, boxing, observed,
+    Arguments, DispatchKey, DispatchKeySet, IntoValues, Kernel, Operator, Value, boxing, observed,
 };
-use crate::structured::{copy_to_out, copy_to_self};
+use crate::structured::copy_to_out;
 use crate::{Tensor, native};
 use flambeau_core::{Result, Scalar};
 
@@ -393,135 +393,6 @@ fn pdist_boxed(given: &[Value]) -> Result<Vec<Value>> {
     pdist(arguments.tensor()?, arguments.float()?).map(IntoValues::into_values)
 }
 
-/// A kernel of `renorm`.
-pub type RenormFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<Tensor>;
-
-/// The operator `renorm`.
-pub static RENORM: Operator<RenormFn> = Operator::new(
-    "renorm",
-    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_composite as RenormFn),
-        observed!(RENORM: RenormFn, [self_], self_, p, dim, maxnorm),
-        boxing!(RENORM: RenormFn, self_, p, dim, maxnorm),
-    ],
-    renorm_boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor`
-#[inline]
-pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    let (keys, kernel) = RENORM.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm)
-}
-
-fn renorm_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-) -> Result<Tensor> {
-    native::linalg::distances::renorm(self_, p, dim, maxnorm)
-}
-
-fn renorm_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm", given, 4)?;
-    renorm(arguments.tensor()?, arguments.scalar()?, arguments.int()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `renorm_`.
-pub type RenormInPlaceFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar) -> Result<()>;
-
-/// The operator `renorm_`.
-pub static RENORM_: Operator<RenormInPlaceFn> = Operator::new(
-    "renorm_",
-    "renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm__composite as RenormInPlaceFn),
-        observed!(RENORM_: RenormInPlaceFn, [self_], self_, p, dim, maxnorm),
-        boxing!(RENORM_: RenormInPlaceFn, self_, p, dim, maxnorm),
-    ],
-    renorm__boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)`
-#[inline]
-pub fn renorm_(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<()> {
-    let (keys, kernel) = RENORM_.select(self_.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm)
-}
-
-fn renorm__composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-) -> Result<()> {
-    let result = native::linalg::distances::renorm(self_, p, dim, maxnorm)?;
-    copy_to_self("renorm_", &result, self_)
-}
-
-fn renorm__boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm_", given, 4)?;
-    renorm_(arguments.tensor()?, arguments.scalar()?, arguments.int()?, arguments.scalar()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `renorm.out`.
-pub type RenormOutFn = fn(DispatchKeySet, &Tensor, Scalar, i64, Scalar, &Tensor) -> Result<()>;
-
-/// The operator `renorm.out`.
-pub static RENORM_OUT: Operator<RenormOutFn> = Operator::new(
-    "renorm.out",
-    "renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, renorm_out_composite as RenormOutFn),
-        observed!(RENORM_OUT: RenormOutFn, [self_, out], self_, p, dim, maxnorm, out),
-        boxing!(RENORM_OUT: RenormOutFn, self_, p, dim, maxnorm, out),
-    ],
-    renorm_out_boxed,
-);
-
-/// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-///
-/// `renorm.out(Tensor self, Scalar p, int dim, Scalar maxnorm, *, Tensor(a!) out) -> Tensor(a!)`
-#[inline]
-pub fn renorm_out(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar, out: &Tensor) -> Result<()> {
-    let (keys, kernel) = RENORM_OUT.select(self_.key_set() | out.key_set())?;
-    kernel(keys, self_, p, dim, maxnorm, out)
-}
-
-fn renorm_out_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    p: Scalar,
-    dim: i64,
-    maxnorm: Scalar,
-    out: &Tensor,
-) -> Result<()> {
-    let result = native::linalg::distances::renorm(self_, p, dim, maxnorm)?;
-    copy_to_out(&result, out)
-}
-
-fn renorm_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("renorm.out", given, 5)?;
-    renorm_out(
-        arguments.tensor()?,
-        arguments.scalar()?,
-        arguments.int()?,
-        arguments.scalar()?,
-        arguments.tensor()?,
-    )
-    .map(IntoValues::into_values)
-}
-
 /// A kernel of `sum_to_size`.
 pub type SumToSizeFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
 
@@ -553,84 +424,6 @@ fn sum_to_size_composite(_keys: DispatchKeySet, self_: &Tensor, size: &[i64]) ->
 fn sum_to_size_boxed(given: &[Value]) -> Result<Vec<Value>> {
     let mut arguments = Arguments::new("sum_to_size", given, 2)?;
     sum_to_size(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
-}
-
-/// A kernel of `cov`.
-pub type CovFn = fn(DispatchKeySet, &Tensor, i64, Option<&Tensor>, Option<&Tensor>) -> Result<Tensor>;
-
-/// The operator `cov`.
-pub static COV: Operator<CovFn> = Operator::new(
-    "cov",
-    "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, cov_composite as CovFn),
-        observed!(COV: CovFn, [self_, fweights, aweights], self_, correction, fweights, aweights),
-        boxing!(COV: CovFn, self_, correction, fweights, aweights),
-    ],
-    cov_boxed,
-);
-
-/// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
-///
-/// `cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor`
-#[inline]
-pub fn cov(
-    self_: &Tensor,
-    correction: i64,
-    fweights: Option<&Tensor>,
-    aweights: Option<&Tensor>,
-) -> Result<Tensor> {
-    let (keys, kernel) = COV.select(self_.key_set() | fweights.key_set() | aweights.key_set())?;
-    kernel(keys, self_, correction, fweights, aweights)
-}
-
-fn cov_composite(
-    _keys: DispatchKeySet,
-    self_: &Tensor,
-    correction: i64,
-    fweights: Option<&Tensor>,
-    aweights: Option<&Tensor>,
-) -> Result<Tensor> {
-    native::linalg::distances::cov(self_, correction, fweights, aweights)
-}
-
-fn cov_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("cov", given, 4)?;
-    cov(arguments.tensor()?, arguments.int()?, arguments.optional_tensor()?, arguments.optional_tensor()?)
-        .map(IntoValues::into_values)
-}
-
-/// A kernel of `corrcoef`.
-pub type CorrcoefFn = fn(DispatchKeySet, &Tensor) -> Result<Tensor>;
-
-/// The operator `corrcoef`.
-pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
-    "corrcoef",
-    "corrcoef(Tensor self) -> Tensor",
-    &[
-        Kernel::new(DispatchKey::CompositeImplicitAutograd, corrcoef_composite as CorrcoefFn),
-        observed!(CORRCOEF: CorrcoefFn, [self_], self_),
-        boxing!(CORRCOEF: CorrcoefFn, self_),
-    ],
-    corrcoef_boxed,
-);
-
-/// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
-///
-/// `corrcoef(Tensor self) -> Tensor`
-#[inline]
-pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
-    let (keys, kernel) = CORRCOEF.select(self_.key_set())?;
-    kernel(keys, self_)
-}
-
-fn corrcoef_composite(_keys: DispatchKeySet, self_: &Tensor) -> Result<Tensor> {
-    native::linalg::distances::corrcoef(self_)
-}
-
-fn corrcoef_boxed(given: &[Value]) -> Result<Vec<Value>> {
-    let mut arguments = Arguments::new("corrcoef", given, 1)?;
-    corrcoef(arguments.tensor()?).map(IntoValues::into_values)
 }
 
 /// A kernel of `pairwise_distance`.

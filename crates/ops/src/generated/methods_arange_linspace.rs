@@ -130,44 +130,6 @@ impl Tensor {
         )
     }
 
-    /// The rows and columns of the places on and below a diagonal.
-    pub fn tril_indices(
-        row: i64,
-        col: i64,
-        offset: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::tril_indices(
-            row,
-            col,
-            offset,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
-    /// The rows and columns of the places on and above a diagonal.
-    pub fn triu_indices(
-        row: i64,
-        col: i64,
-        offset: i64,
-        options: impl Into<TensorOptions>,
-    ) -> Result<Tensor> {
-        let options = options.into();
-        super::arange_linspace::triu_indices(
-            row,
-            col,
-            offset,
-            options.dtype,
-            options.layout,
-            options.device,
-            options.pin_memory,
-        )
-    }
-
     /// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
     pub fn logspace(
         start: impl Into<Scalar>,

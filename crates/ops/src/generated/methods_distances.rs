@@ -26,30 +26,9 @@ impl Tensor {
         super::distances::_euclidean_dist(x1, x2)
     }
 
-    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`.
-    pub fn renorm(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<Tensor> {
-        super::distances::renorm(self, p.into(), dim, maxnorm.into())
-    }
-
-    /// `self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`. The result is written into `self`.
-    pub fn renorm_(&self, p: impl Into<Scalar>, dim: i64, maxnorm: impl Into<Scalar>) -> Result<&Tensor> {
-        super::distances::renorm_(self, p.into(), dim, maxnorm.into())?;
-        Ok(self)
-    }
-
     /// `self` added up to a size that broadcasts to its own.
     pub fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
         super::distances::sum_to_size(self, size)
-    }
-
-    /// `(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given.
-    pub fn cov(&self) -> Result<Tensor> {
-        super::distances::cov(self, 1, None, None)
-    }
-
-    /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
-    pub fn corrcoef(&self) -> Result<Tensor> {
-        super::distances::corrcoef(self)
     }
 
     /// `sum(|x1 - x2 + eps|^p)^(1/p)` along the last dimension.

@@ -3,7 +3,7 @@
 //! The methods of the operators in `sum_prod_any`.
 
 use crate::Tensor;
-use flambeau_core::{Result, Scalar, ScalarType};
+use flambeau_core::Result;
 
 impl Tensor {
     /// The sum of all elements; integers add up in int64 unless `dtype` says otherwise.
@@ -86,114 +86,8 @@ impl Tensor {
         super::sum_prod_any::logsumexp(self, dim, keepdim)
     }
 
-    /// `max(self)` of all elements; NaN where there is one. Of no elements it is an error.
-    pub fn max(&self) -> Result<Tensor> {
-        super::sum_prod_any::max(self)
-    }
-
-    /// The greatest along a dimension and the index of the first that equals it; NaN counts as the greatest.
-    pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::sum_prod_any::max_dim(self, dim, keepdim)
-    }
-
-    /// Another name of `maximum`.
-    pub fn max_other(&self, other: &Tensor) -> Result<Tensor> {
-        super::sum_prod_any::max_other(self, other)
-    }
-
-    /// The greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one.
-    pub fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::amax(self, dim, keepdim)
-    }
-
-    /// The index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs.
-    pub fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::argmax(self, dim, keepdim)
-    }
-
-    /// `min(self)` of all elements; NaN where there is one. Of no elements it is an error.
-    pub fn min(&self) -> Result<Tensor> {
-        super::sum_prod_any::min(self)
-    }
-
-    /// The least along a dimension and the index of the first that equals it; NaN counts as the least.
-    pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        super::sum_prod_any::min_dim(self, dim, keepdim)
-    }
-
-    /// Another name of `minimum`.
-    pub fn min_other(&self, other: &Tensor) -> Result<Tensor> {
-        super::sum_prod_any::min_other(self, other)
-    }
-
-    /// The least along the given dimensions, or of all elements where the list is empty; NaN where there is one.
-    pub fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::amin(self, dim, keepdim)
-    }
-
-    /// The index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs.
-    pub fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::argmin(self, dim, keepdim)
-    }
-
-    /// The least and the greatest, along a dimension or of all elements; NaN where there is one.
-    pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
-        super::sum_prod_any::aminmax(self, None, false)
-    }
-
-    /// `sum((self - mean)^2) / (n - 1)` over all n elements, or `/ n` if not `unbiased`.
-    pub fn var(&self, unbiased: bool) -> Result<Tensor> {
-        super::sum_prod_any::var(self, unbiased)
-    }
-
-    /// `sum((self - mean)^2) / (n - 1)` along the given dimensions, or `/ n` if not `unbiased`.
-    pub fn var_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::var_dim(self, dim, unbiased, keepdim)
-    }
-
-    /// `sum((self - mean)^2) / max(n - correction, 0)` along the given dimensions, where the correction is 1 unless given.
-    pub fn var_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
-        super::sum_prod_any::var_correction(self, dim, None, false)
-    }
-
-    /// `sqrt(sum((self - mean)^2) / (n - 1))` over all n elements, or `/ n` if not `unbiased`.
-    pub fn std(&self, unbiased: bool) -> Result<Tensor> {
-        super::sum_prod_any::std(self, unbiased)
-    }
-
-    /// `sqrt(sum((self - mean)^2) / (n - 1))` along the given dimensions, or `/ n` if not `unbiased`.
-    pub fn std_dim(&self, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::std_dim(self, dim, unbiased, keepdim)
-    }
-
-    /// `sqrt(sum((self - mean)^2) / max(n - correction, 0))` along the given dimensions, where the correction is 1 unless given.
-    pub fn std_correction(&self, dim: Option<&[i64]>) -> Result<Tensor> {
-        super::sum_prod_any::std_correction(self, dim, None, false)
-    }
-
-    /// `sum(abs(self)^p)^(1/p)` of all elements.
-    pub fn norm(&self, p: impl Into<Scalar>) -> Result<Tensor> {
-        super::sum_prod_any::norm_scalar(self, p.into())
-    }
-
-    /// `sum(abs(self)^p)^(1/p)` of all elements, computed in `dtype`.
-    pub fn norm_scalaropt_dtype(&self, p: Option<Scalar>, dtype: ScalarType) -> Result<Tensor> {
-        super::sum_prod_any::norm_scalaropt_dtype(self, p, dtype)
-    }
-
-    /// `sum(abs(self)^p)^(1/p)` along the given dimensions.
-    pub fn norm_scalaropt_dim(&self, p: Option<Scalar>, dim: &[i64], keepdim: bool) -> Result<Tensor> {
-        super::sum_prod_any::norm_scalaropt_dim(self, p, dim, keepdim)
-    }
-
-    /// `sum(abs(self)^p)^(1/p)` along the given dimensions, computed in `dtype`.
-    pub fn norm_scalaropt_dim_dtype(
-        &self,
-        p: Option<Scalar>,
-        dim: &[i64],
-        keepdim: bool,
-        dtype: ScalarType,
-    ) -> Result<Tensor> {
-        super::sum_prod_any::norm_scalaropt_dim_dtype(self, p, dim, keepdim, dtype)
+    /// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
+    pub fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
+        super::sum_prod_any::nanmean(self, dim, keepdim, None)
     }
 }

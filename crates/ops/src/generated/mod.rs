@@ -13,12 +13,17 @@ mod binary;
 mod bincount_histc;
 mod bitwise_logical;
 mod cat_stack;
+mod combinations;
 mod comparison;
+mod constant_pad;
 mod convolution;
 mod copy;
+mod cov_corrcoef;
+mod cross_vecdot;
+mod cummax_cummin;
 mod cumsum_cumprod;
-mod diag_meshgrid;
-mod diff_trapezoid_gradient;
+mod diag;
+mod diff;
 mod distances;
 mod distributions;
 mod division;
@@ -27,17 +32,25 @@ mod einsum;
 mod embedding;
 mod embedding_bag;
 mod empty_full;
+mod flip_roll;
 mod gather_scatter;
 mod gcd_lcm_shift;
+mod gradient;
 mod grid_sample;
+mod im2col;
 mod index_put;
+mod index_reduce;
 mod index_select;
-mod isin_index_reduce;
+mod isin;
+mod kron_trace_block_diag;
 mod linear;
 mod loss;
+mod masked_select;
 mod matmul;
-mod matrix_norms;
-mod median_mode_quantile;
+mod matrix_power;
+mod max_min;
+mod median_mode;
+mod meshgrid;
 mod methods_activation;
 mod methods_activation_piecewise;
 mod methods_arange_linspace;
@@ -46,12 +59,16 @@ mod methods_binary;
 mod methods_bincount_histc;
 mod methods_bitwise_logical;
 mod methods_cat_stack;
+mod methods_combinations;
 mod methods_comparison;
 mod methods_convolution;
 mod methods_copy;
+mod methods_cov_corrcoef;
+mod methods_cross_vecdot;
+mod methods_cummax_cummin;
 mod methods_cumsum_cumprod;
-mod methods_diag_meshgrid;
-mod methods_diff_trapezoid_gradient;
+mod methods_diag;
+mod methods_diff;
 mod methods_distances;
 mod methods_distributions;
 mod methods_division;
@@ -60,23 +77,34 @@ mod methods_einsum;
 mod methods_embedding;
 mod methods_embedding_bag;
 mod methods_empty_full;
+mod methods_flip_roll;
 mod methods_gather_scatter;
 mod methods_gcd_lcm_shift;
 mod methods_grid_sample;
 mod methods_index_put;
+mod methods_index_reduce;
 mod methods_index_select;
-mod methods_isin_index_reduce;
+mod methods_isin;
+mod methods_kron_trace_block_diag;
 mod methods_linear;
+mod methods_masked_select;
 mod methods_matmul;
-mod methods_median_mode_quantile;
+mod methods_matrix_power;
+mod methods_max_min;
+mod methods_median_mode;
+mod methods_meshgrid;
 mod methods_movedim_flatten;
-mod methods_nonzero_masked_select;
+mod methods_multi_dot;
+mod methods_multinomial;
+mod methods_nonzero;
 mod methods_normalization;
+mod methods_norms;
 mod methods_poisson_binomial;
 mod methods_pow;
-mod methods_products;
-mod methods_randn_randperm_multinomial;
-mod methods_repeat_roll_pad;
+mod methods_quantile;
+mod methods_rand_randn;
+mod methods_randperm;
+mod methods_repeat;
 mod methods_softmax;
 mod methods_sort;
 mod methods_special;
@@ -85,37 +113,52 @@ mod methods_split;
 mod methods_sum_prod_any;
 mod methods_ternary;
 mod methods_to_contiguous;
+mod methods_trapezoid;
 mod methods_tril_triu;
+mod methods_tril_triu_indices;
 mod methods_unary;
 mod methods_upsample;
+mod methods_vander;
+mod methods_var_mean;
+mod methods_vector_norm;
 mod methods_view;
 mod methods_view_backward;
 mod methods_view_copies;
 mod methods_view_in_place;
 mod methods_where_masked_fill;
 mod movedim_flatten;
-mod nonzero_masked_select;
+mod multi_dot;
+mod multinomial;
+mod nonzero;
 mod normalization;
+mod norms;
+mod padding;
+mod pixel_shuffle;
 mod poisson_binomial;
 mod pooling;
 mod pow;
-mod products;
-mod randn_randperm_multinomial;
-mod repeat_roll_pad;
+mod quantile;
+mod rand_randn;
+mod randperm;
+mod repeat;
 mod searchsorted;
 mod softmax;
 mod sort;
-mod spatial;
 mod special;
 mod special_scalar;
 mod split;
 mod sum_prod_any;
 mod ternary;
 mod to_contiguous;
+mod trapezoid;
 mod tril_triu;
+mod tril_triu_indices;
 mod unary;
 mod unique;
 mod upsample;
+mod vander;
+mod var_mean;
+mod vector_norm;
 mod view;
 mod view_backward;
 mod view_copies;
@@ -130,12 +173,17 @@ pub use binary::*;
 pub use bincount_histc::*;
 pub use bitwise_logical::*;
 pub use cat_stack::*;
+pub use combinations::*;
 pub use comparison::*;
+pub use constant_pad::*;
 pub use convolution::*;
 pub use copy::*;
+pub use cov_corrcoef::*;
+pub use cross_vecdot::*;
+pub use cummax_cummin::*;
 pub use cumsum_cumprod::*;
-pub use diag_meshgrid::*;
-pub use diff_trapezoid_gradient::*;
+pub use diag::*;
+pub use diff::*;
 pub use distances::*;
 pub use distributions::*;
 pub use division::*;
@@ -144,40 +192,58 @@ pub use einsum::*;
 pub use embedding::*;
 pub use embedding_bag::*;
 pub use empty_full::*;
+pub use flip_roll::*;
 pub use gather_scatter::*;
 pub use gcd_lcm_shift::*;
+pub use gradient::*;
 pub use grid_sample::*;
+pub use im2col::*;
 pub use index_put::*;
+pub use index_reduce::*;
 pub use index_select::*;
-pub use isin_index_reduce::*;
+pub use isin::*;
+pub use kron_trace_block_diag::*;
 pub use linear::*;
 pub use loss::*;
+pub use masked_select::*;
 pub use matmul::*;
-pub use matrix_norms::*;
-pub use median_mode_quantile::*;
+pub use matrix_power::*;
+pub use max_min::*;
+pub use median_mode::*;
+pub use meshgrid::*;
 pub use movedim_flatten::*;
-pub use nonzero_masked_select::*;
+pub use multi_dot::*;
+pub use multinomial::*;
+pub use nonzero::*;
 pub use normalization::*;
+pub use norms::*;
+pub use padding::*;
+pub use pixel_shuffle::*;
 pub use poisson_binomial::*;
 pub use pooling::*;
 pub use pow::*;
-pub use products::*;
-pub use randn_randperm_multinomial::*;
-pub use repeat_roll_pad::*;
+pub use quantile::*;
+pub use rand_randn::*;
+pub use randperm::*;
+pub use repeat::*;
 pub use searchsorted::*;
 pub use softmax::*;
 pub use sort::*;
-pub use spatial::*;
 pub use special::*;
 pub use special_scalar::*;
 pub use split::*;
 pub use sum_prod_any::*;
 pub use ternary::*;
 pub use to_contiguous::*;
+pub use trapezoid::*;
 pub use tril_triu::*;
+pub use tril_triu_indices::*;
 pub use unary::*;
 pub use unique::*;
 pub use upsample::*;
+pub use vander::*;
+pub use var_mean::*;
+pub use vector_norm::*;
 pub use view::*;
 pub use view_backward::*;
 pub use view_copies::*;
@@ -274,10 +340,6 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &LINSPACE_TENSOR_SCALAR_OUT,
     &LINSPACE_SCALAR_TENSOR,
     &LINSPACE_SCALAR_TENSOR_OUT,
-    &TRIL_INDICES,
-    &TRIL_INDICES_OUT,
-    &TRIU_INDICES,
-    &TRIU_INDICES_OUT,
     &LOGSPACE,
     &LOGSPACE_OUT,
     &LOGSPACE_TENSOR_TENSOR,
@@ -403,6 +465,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ATLEAST_1D,
     &ATLEAST_2D,
     &ATLEAST_3D,
+    &CARTESIAN_PROD,
+    &COMBINATIONS,
     &EQ_TENSOR,
     &EQ__TENSOR,
     &EQ_TENSOR_OUT,
@@ -453,6 +517,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ISPOSINF_OUT,
     &ISNEGINF,
     &ISNEGINF_OUT,
+    &CONSTANT_PAD_ND,
+    &CONSTANT_PAD_ND_OUT,
     &CONV1D,
     &CONV1D_PADDING,
     &CONV_TRANSPOSE1D,
@@ -481,6 +547,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &FILL_TENSOR_OUT,
     &COPY,
     &COPY_OUT,
+    &COV,
+    &CORRCOEF,
+    &LINALG_CROSS,
+    &LINALG_CROSS_OUT,
+    &CROSS,
+    &CROSS_OUT,
+    &LINALG_VECDOT,
+    &LINALG_VECDOT_OUT,
+    &CUMMAX,
+    &CUMMAX_OUT,
+    &CUMMIN,
+    &CUMMIN_OUT,
     &CUMSUM,
     &CUMSUM_,
     &CUMSUM_OUT,
@@ -493,23 +571,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DIAG,
     &DIAG_OUT,
     &DIAGFLAT,
-    &MESHGRID,
-    &MESHGRID_INDEXING,
     &DIFF,
     &DIFF_OUT,
-    &TRAPEZOID_X,
-    &TRAPEZOID_DX,
-    &TRAPZ_X,
-    &TRAPZ_DX,
-    &CUMULATIVE_TRAPEZOID_X,
-    &CUMULATIVE_TRAPEZOID_DX,
-    &GRADIENT_SCALARINT,
-    &GRADIENT_SCALARARRAY,
-    &GRADIENT_ARRAY,
-    &GRADIENT_SCALARRAYINT,
-    &GRADIENT_SCALARRAYARRAY,
-    &GRADIENT_TENSORARRAYINT,
-    &GRADIENT_TENSORARRAY,
     &DIST,
     &DIST_OUT,
     &CDIST,
@@ -520,12 +583,7 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_LOCAL_SCALAR_DENSE,
     &_EUCLIDEAN_DIST,
     &PDIST,
-    &RENORM,
-    &RENORM_,
-    &RENORM_OUT,
     &SUM_TO_SIZE,
-    &COV,
-    &CORRCOEF,
     &PAIRWISE_DISTANCE,
     &UNIFORM_,
     &NORMAL_,
@@ -640,6 +698,14 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NEW_ONES_OUT,
     &EMPTY_PERMUTED,
     &EMPTY_PERMUTED_OUT,
+    &FLIP,
+    &FLIP_OUT,
+    &FLIPLR,
+    &FLIPUD,
+    &ROLL,
+    &ROLL_OUT,
+    &ROT90,
+    &ROT90_OUT,
     &GATHER,
     &GATHER_OUT,
     &SCATTER_SRC,
@@ -698,6 +764,13 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &__RSHIFT___SCALAR,
     &__RSHIFT___SCALAR_OUT,
     &__IRSHIFT___SCALAR,
+    &GRADIENT_SCALARINT,
+    &GRADIENT_SCALARARRAY,
+    &GRADIENT_ARRAY,
+    &GRADIENT_SCALARRAYINT,
+    &GRADIENT_SCALARRAYARRAY,
+    &GRADIENT_TENSORARRAYINT,
+    &GRADIENT_TENSORARRAY,
     &GRID_SAMPLER,
     &GRID_SAMPLER_2D,
     &GRID_SAMPLER_2D_OUT,
@@ -710,6 +783,10 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_GRID_SAMPLE_GRID_BACKWARD,
     &AFFINE_GRID_GENERATOR,
     &AFFINE_GRID_GENERATOR_OUT,
+    &IM2COL,
+    &IM2COL_OUT,
+    &COL2IM,
+    &COL2IM_OUT,
     &INDEX_TENSOR,
     &INDEX_TENSOR_OUT,
     &INDEX_PUT_,
@@ -720,6 +797,9 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &PUT_,
     &PUT,
     &PUT_OUT,
+    &INDEX_REDUCE,
+    &INDEX_REDUCE_,
+    &INDEX_REDUCE_OUT,
     &INDEX_SELECT,
     &INDEX_SELECT_OUT,
     &INDEX_SELECT_BACKWARD,
@@ -742,11 +822,12 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &ISIN_TENSOR_SCALAR_OUT,
     &ISIN_SCALAR_TENSOR,
     &ISIN_SCALAR_TENSOR_OUT,
-    &NONZERO_STATIC,
-    &NONZERO_STATIC_OUT,
-    &INDEX_REDUCE,
-    &INDEX_REDUCE_,
-    &INDEX_REDUCE_OUT,
+    &KRON,
+    &KRON_OUT,
+    &TRACE,
+    &TRACE_OUT,
+    &BLOCK_DIAG,
+    &BLOCK_DIAG_OUT,
     &ADDBMM,
     &ADDBMM_,
     &ADDBMM_OUT,
@@ -794,6 +875,13 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &_CROSS_ENTROPY,
     &_CROSS_ENTROPY_BACKWARD,
     &CROSS_ENTROPY_LOSS,
+    &MASKED_SELECT,
+    &MASKED_SELECT_OUT,
+    &MASKED_SELECT_BACKWARD,
+    &MASKED_SCATTER_,
+    &MASKED_SCATTER,
+    &MASKED_SCATTER_OUT,
+    &MASKED_SCATTER_BACKWARD,
     &MM,
     &MM_OUT,
     &BMM,
@@ -813,18 +901,32 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &DOT_OUT,
     &VDOT,
     &VDOT_OUT,
-    &LINALG_MATRIX_NORM,
-    &LINALG_MATRIX_NORM_OUT,
-    &LINALG_MATRIX_NORM_STR_ORD,
-    &LINALG_MATRIX_NORM_STR_ORD_OUT,
-    &LINALG_NORM,
-    &LINALG_NORM_OUT,
-    &LINALG_NORM_ORD_STR,
-    &LINALG_NORM_ORD_STR_OUT,
-    &CUMMAX,
-    &CUMMAX_OUT,
-    &CUMMIN,
-    &CUMMIN_OUT,
+    &LINALG_MATRIX_POWER,
+    &LINALG_MATRIX_POWER_OUT,
+    &MATRIX_POWER,
+    &MATRIX_POWER_OUT,
+    &MAX,
+    &MAX_UNARY_OUT,
+    &MAX_DIM,
+    &MAX_DIM_MAX,
+    &MAX_OTHER,
+    &MAX_OUT,
+    &AMAX,
+    &AMAX_OUT,
+    &ARGMAX,
+    &ARGMAX_OUT,
+    &MIN,
+    &MIN_UNARY_OUT,
+    &MIN_DIM,
+    &MIN_DIM_MIN,
+    &MIN_OTHER,
+    &MIN_OUT,
+    &AMIN,
+    &AMIN_OUT,
+    &ARGMIN,
+    &ARGMIN_OUT,
+    &AMINMAX,
+    &AMINMAX_OUT,
     &KTHVALUE,
     &KTHVALUE_VALUES,
     &MEDIAN,
@@ -837,16 +939,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NANMEDIAN_DIM_VALUES,
     &MODE,
     &MODE_VALUES,
-    &QUANTILE,
-    &QUANTILE_OUT,
-    &QUANTILE_SCALAR,
-    &QUANTILE_SCALAR_OUT,
-    &NANQUANTILE,
-    &NANQUANTILE_OUT,
-    &NANQUANTILE_SCALAR,
-    &NANQUANTILE_SCALAR_OUT,
-    &NANMEAN,
-    &NANMEAN_OUT,
+    &MESHGRID,
+    &MESHGRID_INDEXING,
     &NARROW,
     &NARROW_TENSOR,
     &VIEW_AS,
@@ -866,17 +960,18 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NUMPY_T,
     &MT,
     &ADJOINT,
+    &LINALG_MULTI_DOT,
+    &LINALG_MULTI_DOT_OUT,
+    &CHAIN_MATMUL,
+    &CHAIN_MATMUL_OUT,
+    &MULTINOMIAL,
+    &MULTINOMIAL_OUT,
+    &NONZERO_STATIC,
+    &NONZERO_STATIC_OUT,
     &NONZERO,
     &NONZERO_OUT,
     &ARGWHERE,
     &NONZERO_NUMPY,
-    &MASKED_SELECT,
-    &MASKED_SELECT_OUT,
-    &MASKED_SELECT_BACKWARD,
-    &MASKED_SCATTER_,
-    &MASKED_SCATTER,
-    &MASKED_SCATTER_OUT,
-    &MASKED_SCATTER_BACKWARD,
     &LAYER_NORM,
     &NATIVE_LAYER_NORM,
     &NATIVE_LAYER_NORM_OUT,
@@ -901,10 +996,47 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &RMS_NORM,
     &_FUSED_RMS_NORM,
     &_FUSED_RMS_NORM_BACKWARD,
+    &RENORM,
+    &RENORM_,
+    &RENORM_OUT,
+    &LINALG_MATRIX_NORM,
+    &LINALG_MATRIX_NORM_OUT,
+    &LINALG_MATRIX_NORM_STR_ORD,
+    &LINALG_MATRIX_NORM_STR_ORD_OUT,
+    &LINALG_NORM,
+    &LINALG_NORM_OUT,
+    &LINALG_NORM_ORD_STR,
+    &LINALG_NORM_ORD_STR_OUT,
+    &REFLECTION_PAD1D,
+    &REFLECTION_PAD1D_OUT,
+    &REFLECTION_PAD2D,
+    &REFLECTION_PAD2D_OUT,
+    &REFLECTION_PAD3D,
+    &REFLECTION_PAD3D_OUT,
+    &REPLICATION_PAD1D,
+    &REPLICATION_PAD1D_OUT,
+    &REPLICATION_PAD2D,
+    &REPLICATION_PAD2D_OUT,
+    &REPLICATION_PAD3D,
+    &REPLICATION_PAD3D_OUT,
+    &PIXEL_SHUFFLE,
+    &PIXEL_SHUFFLE_OUT,
+    &PIXEL_UNSHUFFLE,
+    &PIXEL_UNSHUFFLE_OUT,
+    &CHANNEL_SHUFFLE,
+    &CHANNEL_SHUFFLE_OUT,
+    &NATIVE_CHANNEL_SHUFFLE,
     &POISSON,
     &POISSON_OUT,
     &BINOMIAL,
     &BINOMIAL_OUT,
+    &MAX_POOL1D_WITH_INDICES,
+    &MAX_POOL1D,
+    &AVG_POOL1D,
+    &AVG_POOL1D_OUT,
+    &ADAPTIVE_AVG_POOL1D,
+    &ADAPTIVE_AVG_POOL1D_OUT,
+    &ADAPTIVE_MAX_POOL1D,
     &MAX_POOL2D,
     &MAX_POOL2D_WITH_INDICES,
     &MAX_POOL2D_WITH_INDICES_OUT,
@@ -954,30 +1086,14 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &POW_TENSOR_TENSOR_OUT,
     &POW_SCALAR,
     &POW_SCALAR_OUT,
-    &KRON,
-    &KRON_OUT,
-    &TRACE,
-    &TRACE_OUT,
-    &BLOCK_DIAG,
-    &BLOCK_DIAG_OUT,
-    &CARTESIAN_PROD,
-    &COMBINATIONS,
-    &LINALG_CROSS,
-    &LINALG_CROSS_OUT,
-    &CROSS,
-    &CROSS_OUT,
-    &LINALG_VECDOT,
-    &LINALG_VECDOT_OUT,
-    &LINALG_MATRIX_POWER,
-    &LINALG_MATRIX_POWER_OUT,
-    &MATRIX_POWER,
-    &MATRIX_POWER_OUT,
-    &LINALG_MULTI_DOT,
-    &LINALG_MULTI_DOT_OUT,
-    &CHAIN_MATMUL,
-    &CHAIN_MATMUL_OUT,
-    &VANDER,
-    &LINALG_VANDER,
+    &QUANTILE,
+    &QUANTILE_OUT,
+    &QUANTILE_SCALAR,
+    &QUANTILE_SCALAR_OUT,
+    &NANQUANTILE,
+    &NANQUANTILE_OUT,
+    &NANQUANTILE_SCALAR,
+    &NANQUANTILE_SCALAR_OUT,
     &RAND,
     &RAND_OUT,
     &RAND_GENERATOR,
@@ -1004,32 +1120,20 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &NORMAL_FLOAT_TENSOR_OUT,
     &NORMAL_TENSOR_TENSOR,
     &NORMAL_TENSOR_TENSOR_OUT,
-    &RANDPERM,
-    &RANDPERM_OUT,
-    &RANDPERM_GENERATOR,
-    &RANDPERM_GENERATOR_OUT,
-    &MULTINOMIAL,
-    &MULTINOMIAL_OUT,
     &RANDINT_LIKE,
     &RANDINT_LIKE_GENERATOR,
     &RANDINT_LIKE_LOW_DTYPE,
     &RANDINT_LIKE_LOW_GENERATOR_DTYPE,
+    &RANDPERM,
+    &RANDPERM_OUT,
+    &RANDPERM_GENERATOR,
+    &RANDPERM_GENERATOR_OUT,
     &REPEAT,
     &REPEAT_OUT,
     &TILE,
     &REPEAT_INTERLEAVE_TENSOR,
     &REPEAT_INTERLEAVE_SELF_TENSOR,
     &REPEAT_INTERLEAVE_SELF_INT,
-    &FLIP,
-    &FLIP_OUT,
-    &FLIPLR,
-    &FLIPUD,
-    &ROLL,
-    &ROLL_OUT,
-    &ROT90,
-    &ROT90_OUT,
-    &CONSTANT_PAD_ND,
-    &CONSTANT_PAD_ND_OUT,
     &SEARCHSORTED_TENSOR,
     &SEARCHSORTED_TENSOR_OUT,
     &SEARCHSORTED_SCALAR,
@@ -1060,36 +1164,6 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &MSORT_OUT,
     &TOPK,
     &TOPK_VALUES,
-    &PIXEL_SHUFFLE,
-    &PIXEL_SHUFFLE_OUT,
-    &PIXEL_UNSHUFFLE,
-    &PIXEL_UNSHUFFLE_OUT,
-    &CHANNEL_SHUFFLE,
-    &CHANNEL_SHUFFLE_OUT,
-    &NATIVE_CHANNEL_SHUFFLE,
-    &IM2COL,
-    &IM2COL_OUT,
-    &COL2IM,
-    &COL2IM_OUT,
-    &REFLECTION_PAD1D,
-    &REFLECTION_PAD1D_OUT,
-    &REFLECTION_PAD2D,
-    &REFLECTION_PAD2D_OUT,
-    &REFLECTION_PAD3D,
-    &REFLECTION_PAD3D_OUT,
-    &REPLICATION_PAD1D,
-    &REPLICATION_PAD1D_OUT,
-    &REPLICATION_PAD2D,
-    &REPLICATION_PAD2D_OUT,
-    &REPLICATION_PAD3D,
-    &REPLICATION_PAD3D_OUT,
-    &MAX_POOL1D_WITH_INDICES,
-    &MAX_POOL1D,
-    &AVG_POOL1D,
-    &AVG_POOL1D_OUT,
-    &ADAPTIVE_AVG_POOL1D,
-    &ADAPTIVE_AVG_POOL1D_OUT,
-    &ADAPTIVE_MAX_POOL1D,
     &POSITIVE,
     &SINC,
     &SINC_,
@@ -1329,56 +1403,8 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &COUNT_NONZERO_DIM_INTLIST_OUT,
     &LOGSUMEXP,
     &LOGSUMEXP_OUT,
-    &MAX,
-    &MAX_UNARY_OUT,
-    &MAX_DIM,
-    &MAX_DIM_MAX,
-    &MAX_OTHER,
-    &MAX_OUT,
-    &AMAX,
-    &AMAX_OUT,
-    &ARGMAX,
-    &ARGMAX_OUT,
-    &MIN,
-    &MIN_UNARY_OUT,
-    &MIN_DIM,
-    &MIN_DIM_MIN,
-    &MIN_OTHER,
-    &MIN_OUT,
-    &AMIN,
-    &AMIN_OUT,
-    &ARGMIN,
-    &ARGMIN_OUT,
-    &AMINMAX,
-    &AMINMAX_OUT,
-    &VAR,
-    &VAR_DIM,
-    &VAR_OUT,
-    &VAR_CORRECTION,
-    &VAR_CORRECTION_OUT,
-    &VAR_MEAN,
-    &VAR_MEAN_DIM,
-    &VAR_MEAN_CORRECTION,
-    &VAR_MEAN_CORRECTION_OUT,
-    &STD,
-    &STD_DIM,
-    &STD_OUT,
-    &STD_CORRECTION,
-    &STD_CORRECTION_OUT,
-    &STD_MEAN,
-    &STD_MEAN_DIM,
-    &STD_MEAN_CORRECTION,
-    &STD_MEAN_CORRECTION_OUT,
-    &LINALG_VECTOR_NORM,
-    &LINALG_VECTOR_NORM_OUT,
-    &NORM_SCALAR,
-    &NORM_SCALAR_OUT,
-    &NORM_SCALAROPT_DTYPE,
-    &NORM_SCALAROPT_DTYPE_OUT,
-    &NORM_SCALAROPT_DIM,
-    &NORM_OUT,
-    &NORM_SCALAROPT_DIM_DTYPE,
-    &NORM_DTYPE_OUT,
+    &NANMEAN,
+    &NANMEAN_OUT,
     &LERP_TENSOR,
     &LERP__TENSOR,
     &LERP_TENSOR_OUT,
@@ -1421,12 +1447,22 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &TO_DTYPE,
     &TO_OTHER,
     &TYPE_AS,
+    &TRAPEZOID_X,
+    &TRAPEZOID_DX,
+    &TRAPZ_X,
+    &TRAPZ_DX,
+    &CUMULATIVE_TRAPEZOID_X,
+    &CUMULATIVE_TRAPEZOID_DX,
     &TRIL,
     &TRIL_,
     &TRIL_OUT,
     &TRIU,
     &TRIU_,
     &TRIU_OUT,
+    &TRIL_INDICES,
+    &TRIL_INDICES_OUT,
+    &TRIU_INDICES,
+    &TRIU_INDICES_OUT,
     &NEG,
     &NEG_,
     &NEG_OUT,
@@ -1587,6 +1623,36 @@ pub static OPERATORS: &[&dyn OperatorInfo] = &[
     &UPSAMPLE_BICUBIC2D_OUT,
     &UPSAMPLE_BICUBIC2D_VEC,
     &UPSAMPLE_BICUBIC2D_VEC_OUT,
+    &VANDER,
+    &LINALG_VANDER,
+    &VAR,
+    &VAR_DIM,
+    &VAR_OUT,
+    &VAR_CORRECTION,
+    &VAR_CORRECTION_OUT,
+    &VAR_MEAN,
+    &VAR_MEAN_DIM,
+    &VAR_MEAN_CORRECTION,
+    &VAR_MEAN_CORRECTION_OUT,
+    &STD,
+    &STD_DIM,
+    &STD_OUT,
+    &STD_CORRECTION,
+    &STD_CORRECTION_OUT,
+    &STD_MEAN,
+    &STD_MEAN_DIM,
+    &STD_MEAN_CORRECTION,
+    &STD_MEAN_CORRECTION_OUT,
+    &LINALG_VECTOR_NORM,
+    &LINALG_VECTOR_NORM_OUT,
+    &NORM_SCALAR,
+    &NORM_SCALAR_OUT,
+    &NORM_SCALAROPT_DTYPE,
+    &NORM_SCALAROPT_DTYPE_OUT,
+    &NORM_SCALAROPT_DIM,
+    &NORM_OUT,
+    &NORM_SCALAROPT_DIM_DTYPE,
+    &NORM_DTYPE_OUT,
     &DETACH,
     &EXPAND,
     &PERMUTE,

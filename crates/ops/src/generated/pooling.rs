@@ -10,6 +10,363 @@ use crate::structured::{copy_to_out, ensure_same_device};
 use crate::{Tensor, native};
 use flambeau_core::Result;
 
+/// A kernel of `max_pool1d_with_indices`.
+pub type MaxPool1dWithIndicesFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<(Tensor, Tensor)>;
+
+/// The operator `max_pool1d_with_indices`.
+pub static MAX_POOL1D_WITH_INDICES: Operator<MaxPool1dWithIndicesFn> = Operator::new(
+    "max_pool1d_with_indices",
+    "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            max_pool1d_with_indices_composite as MaxPool1dWithIndicesFn,
+        ),
+        observed!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL1D_WITH_INDICES: MaxPool1dWithIndicesFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
+    max_pool1d_with_indices_boxed,
+);
+
+/// The greatest of each window of a line, and where it stands.
+///
+/// `max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
+#[inline]
+pub fn max_pool1d_with_indices(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = MAX_POOL1D_WITH_INDICES.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool1d_with_indices_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<(Tensor, Tensor)> {
+    native::nn::pooling::max_pool1d_with_indices(self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool1d_with_indices_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool1d_with_indices", given, 6)?;
+    max_pool1d_with_indices(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `max_pool1d`.
+pub type MaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
+
+/// The operator `max_pool1d`.
+pub static MAX_POOL1D: Operator<MaxPool1dFn> = Operator::new(
+    "max_pool1d",
+    "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, max_pool1d_composite as MaxPool1dFn),
+        observed!(MAX_POOL1D: MaxPool1dFn, [self_], self_, kernel_size, stride, padding, dilation, ceil_mode),
+        boxing!(MAX_POOL1D: MaxPool1dFn, self_, kernel_size, stride, padding, dilation, ceil_mode),
+    ],
+    max_pool1d_boxed,
+);
+
+/// The greatest of each window of a line.
+///
+/// `max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
+#[inline]
+pub fn max_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    let (keys, kernel) = MAX_POOL1D.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool1d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    dilation: &[i64],
+    ceil_mode: bool,
+) -> Result<Tensor> {
+    native::nn::pooling::max_pool1d(self_, kernel_size, stride, padding, dilation, ceil_mode)
+}
+
+fn max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("max_pool1d", given, 6)?;
+    max_pool1d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool1d`.
+pub type AvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool) -> Result<Tensor>;
+
+/// The operator `avg_pool1d`.
+pub static AVG_POOL1D: Operator<AvgPool1dFn> = Operator::new(
+    "avg_pool1d",
+    "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_composite as AvgPool1dFn),
+        observed!(AVG_POOL1D: AvgPool1dFn, [self_], self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
+        boxing!(AVG_POOL1D: AvgPool1dFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad),
+    ],
+    avg_pool1d_boxed,
+);
+
+/// The mean of each window of a line.
+///
+/// `avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor`
+#[inline]
+pub fn avg_pool1d(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Result<Tensor> {
+    let (keys, kernel) = AVG_POOL1D.select(self_.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
+}
+
+fn avg_pool1d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Result<Tensor> {
+    native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)
+}
+
+fn avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool1d", given, 6)?;
+    avg_pool1d(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `avg_pool1d.out`.
+pub type AvgPool1dOutFn =
+    fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], bool, bool, &Tensor) -> Result<()>;
+
+/// The operator `avg_pool1d.out`.
+pub static AVG_POOL1D_OUT: Operator<AvgPool1dOutFn> = Operator::new(
+    "avg_pool1d.out",
+    "avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(DispatchKey::CompositeImplicitAutograd, avg_pool1d_out_composite as AvgPool1dOutFn),
+        observed!(AVG_POOL1D_OUT: AvgPool1dOutFn, [self_, out], self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
+        boxing!(AVG_POOL1D_OUT: AvgPool1dOutFn, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out),
+    ],
+    avg_pool1d_out_boxed,
+);
+
+/// The mean of each window of a line.
+///
+/// `avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn avg_pool1d_out(
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let (keys, kernel) = AVG_POOL1D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, kernel_size, stride, padding, ceil_mode, count_include_pad, out)
+}
+
+fn avg_pool1d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    kernel_size: &[i64],
+    stride: &[i64],
+    padding: &[i64],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    out: &Tensor,
+) -> Result<()> {
+    let result =
+        native::nn::pooling::avg_pool1d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad)?;
+    copy_to_out(&result, out)
+}
+
+fn avg_pool1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("avg_pool1d.out", given, 7)?;
+    avg_pool1d_out(
+        arguments.tensor()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.ints()?,
+        arguments.bool()?,
+        arguments.bool()?,
+        arguments.tensor()?,
+    )
+    .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_avg_pool1d`.
+pub type AdaptiveAvgPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<Tensor>;
+
+/// The operator `adaptive_avg_pool1d`.
+pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool1d_composite as AdaptiveAvgPool1dFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_AVG_POOL1D: AdaptiveAvgPool1dFn, self_, output_size),
+    ],
+    adaptive_avg_pool1d_boxed,
+);
+
+/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+///
+/// `adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor`
+#[inline]
+pub fn adaptive_avg_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<Tensor> {
+    let (keys, kernel) = ADAPTIVE_AVG_POOL1D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn adaptive_avg_pool1d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<Tensor> {
+    native::nn::pooling::adaptive_avg_pool1d(self_, output_size)
+}
+
+fn adaptive_avg_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_avg_pool1d", given, 2)?;
+    adaptive_avg_pool1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_avg_pool1d.out`.
+pub type AdaptiveAvgPool1dOutFn = fn(DispatchKeySet, &Tensor, &[i64], &Tensor) -> Result<()>;
+
+/// The operator `adaptive_avg_pool1d.out`.
+pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator::new(
+    "adaptive_avg_pool1d.out",
+    "adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)",
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_avg_pool1d_out_composite as AdaptiveAvgPool1dOutFn,
+        ),
+        observed!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, [self_, out], self_, output_size, out),
+        boxing!(ADAPTIVE_AVG_POOL1D_OUT: AdaptiveAvgPool1dOutFn, self_, output_size, out),
+    ],
+    adaptive_avg_pool1d_out_boxed,
+);
+
+/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+///
+/// `adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)`
+#[inline]
+pub fn adaptive_avg_pool1d_out(self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result<()> {
+    let (keys, kernel) = ADAPTIVE_AVG_POOL1D_OUT.select(self_.key_set() | out.key_set())?;
+    kernel(keys, self_, output_size, out)
+}
+
+fn adaptive_avg_pool1d_out_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+    out: &Tensor,
+) -> Result<()> {
+    let result = native::nn::pooling::adaptive_avg_pool1d(self_, output_size)?;
+    copy_to_out(&result, out)
+}
+
+fn adaptive_avg_pool1d_out_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_avg_pool1d.out", given, 3)?;
+    adaptive_avg_pool1d_out(arguments.tensor()?, arguments.ints()?, arguments.tensor()?)
+        .map(IntoValues::into_values)
+}
+
+/// A kernel of `adaptive_max_pool1d`.
+pub type AdaptiveMaxPool1dFn = fn(DispatchKeySet, &Tensor, &[i64]) -> Result<(Tensor, Tensor)>;
+
+/// The operator `adaptive_max_pool1d`.
+pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
+    &[
+        Kernel::new(
+            DispatchKey::CompositeImplicitAutograd,
+            adaptive_max_pool1d_composite as AdaptiveMaxPool1dFn,
+        ),
+        observed!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, [self_], self_, output_size),
+        boxing!(ADAPTIVE_MAX_POOL1D: AdaptiveMaxPool1dFn, self_, output_size),
+    ],
+    adaptive_max_pool1d_boxed,
+);
+
+/// The greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand.
+///
+/// `adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)`
+#[inline]
+pub fn adaptive_max_pool1d(self_: &Tensor, output_size: &[i64]) -> Result<(Tensor, Tensor)> {
+    let (keys, kernel) = ADAPTIVE_MAX_POOL1D.select(self_.key_set())?;
+    kernel(keys, self_, output_size)
+}
+
+fn adaptive_max_pool1d_composite(
+    _keys: DispatchKeySet,
+    self_: &Tensor,
+    output_size: &[i64],
+) -> Result<(Tensor, Tensor)> {
+    native::nn::pooling::adaptive_max_pool1d(self_, output_size)
+}
+
+fn adaptive_max_pool1d_boxed(given: &[Value]) -> Result<Vec<Value>> {
+    let mut arguments = Arguments::new("adaptive_max_pool1d", given, 2)?;
+    adaptive_max_pool1d(arguments.tensor()?, arguments.ints()?).map(IntoValues::into_values)
+}
+
 /// A kernel of `max_pool2d`.
 pub type MaxPool2dFn = fn(DispatchKeySet, &Tensor, &[i64], &[i64], &[i64], &[i64], bool) -> Result<Tensor>;
 

@@ -4,7 +4,7 @@
 
 use crate::arguments::{Overload, Signature, boolean, device, dtype, float, int, layout, scalar, tensor};
 use crate::call::{Binding, function};
-use flambeau_core::{Scalar, ScalarType};
+use flambeau_core::Scalar;
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
@@ -17,16 +17,6 @@ pub(super) static BINDINGS: &[Binding] = &[
         "",
         LINSPACE,
         "linspace(Tensor start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Tensor start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Tensor end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nlinspace(Number start, Number end, int steps, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\n`linspace` between the numbers of two tensors without dimensions."
-    ),
-    function!(
-        "",
-        TRIL_INDICES,
-        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and below a diagonal."
-    ),
-    function!(
-        "",
-        TRIU_INDICES,
-        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and above a diagonal."
     ),
     function!(
         "",
@@ -257,76 +247,6 @@ static LINSPACE: Signature = Signature {
             },
         },
     ],
-};
-
-static TRIL_INDICES: Signature = Signature {
-    name: "tril_indices",
-    overloads: &[Overload {
-        parameters: &[
-            int("row"),
-            int("col"),
-            int("offset").or("0"),
-            dtype("dtype").by_keyword().or_none().or("int64"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (row, col, offset, dtype, layout, device, pin_memory) = (
-                a.int(0)?,
-                a.int(1)?,
-                a.int_or(2, 0)?,
-                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::tril_indices_out(row, col, offset, &out));
-            }
-            a.makes(7, || ops::tril_indices(row, col, offset, dtype, layout, device, pin_memory))
-        },
-    }],
-};
-
-static TRIU_INDICES: Signature = Signature {
-    name: "triu_indices",
-    overloads: &[Overload {
-        parameters: &[
-            int("row"),
-            int("col"),
-            int("offset").or("0"),
-            dtype("dtype").by_keyword().or_none().or("int64"),
-            layout("layout").by_keyword().or_none().or("None"),
-            device("device").by_keyword().or_none().or("None"),
-            boolean("pin_memory").by_keyword().or_none().or("None"),
-            boolean("requires_grad").by_keyword().or("False"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: None,
-        function: true,
-        call: |a| {
-            let (row, col, offset, dtype, layout, device, pin_memory) = (
-                a.int(0)?,
-                a.int(1)?,
-                a.int_or(2, 0)?,
-                a.optional_dtype(3)?.or(Some(ScalarType::I64)),
-                a.optional_layout(4)?,
-                a.optional_device(5)?,
-                a.optional_boolean(6)?,
-            );
-            if let Some(out) = a.optional_tensor(8)? {
-                a.agree(3, &out)?;
-                return a.writes(8, || ops::triu_indices_out(row, col, offset, &out));
-            }
-            a.makes(7, || ops::triu_indices(row, col, offset, dtype, layout, device, pin_memory))
-        },
-    }],
 };
 
 static LOGSPACE: Signature = Signature {

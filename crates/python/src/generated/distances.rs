@@ -47,38 +47,7 @@ pub(super) static BINDINGS: &[Binding] = &[
         PDIST,
         "pdist(Tensor input, float p=2)\n\n`sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order."
     ),
-    function!(
-        "",
-        RENORM,
-        "renorm(Tensor input, Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
-    method!(
-        RENORM,
-        "renorm(Number p, int dim, Number maxnorm, *, Tensor out=None)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
-    method!(
-        RENORM_,
-        "renorm_(Number p, int dim, Number maxnorm)\n\n`self` with every slice of `dim` whose p-norm is above `maxnorm` multiplied by `maxnorm / (norm + 1e-7)`."
-    ),
     method!(SUM_TO_SIZE, "sum_to_size(int[] size)\n\n`self` added up to a size that broadcasts to its own."),
-    function!(
-        "",
-        COV,
-        "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
-    ),
-    method!(
-        COV,
-        "cov(*, int correction=1, Tensor? fweights=None, Tensor? aweights=None)\n\n`(x - mean) @ (x - mean)^T / (n - correction)` for x of variables in rows and n samples in columns, with weights if given."
-    ),
-    function!(
-        "",
-        CORRCOEF,
-        "corrcoef(Tensor input)\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
-    ),
-    method!(
-        CORRCOEF,
-        "corrcoef()\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
-    ),
     function!(
         "",
         PAIRWISE_DISTANCE,
@@ -203,41 +172,6 @@ static PDIST: Signature = Signature {
     }],
 };
 
-static RENORM: Signature = Signature {
-    name: "renorm",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            scalar("p"),
-            int("dim"),
-            scalar("maxnorm"),
-            tensor("out").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, p, dim, maxnorm) = (a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?);
-            if let Some(out) = a.optional_tensor(4)? {
-                return a.writes(4, || ops::renorm_out(&self_, p, dim, maxnorm, &out));
-            }
-            a.returns(|| ops::renorm(&self_, p, dim, maxnorm))
-        },
-    }],
-};
-
-static RENORM_: Signature = Signature {
-    name: "renorm_",
-    overloads: &[Overload {
-        parameters: &[tensor("input"), scalar("p"), int("dim"), scalar("maxnorm")],
-        receiver: Some(0),
-        function: false,
-        call: |a| {
-            let (self_, p, dim, maxnorm) = (a.tensor(0)?, a.scalar(1)?, a.int(2)?, a.scalar(3)?);
-            a.writes(0, || ops::renorm_(&self_, p, dim, maxnorm))
-        },
-    }],
-};
-
 static SUM_TO_SIZE: Signature = Signature {
     name: "sum_to_size",
     overloads: &[Overload {
@@ -247,38 +181,6 @@ static SUM_TO_SIZE: Signature = Signature {
         call: |a| {
             let (self_, size) = (a.tensor(0)?, a.ints(1)?);
             a.returns(|| ops::sum_to_size(&self_, &size))
-        },
-    }],
-};
-
-static COV: Signature = Signature {
-    name: "cov",
-    overloads: &[Overload {
-        parameters: &[
-            tensor("input"),
-            int("correction").by_keyword().or("1"),
-            tensor("fweights").by_keyword().or_none().or("None"),
-            tensor("aweights").by_keyword().or_none().or("None"),
-        ],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let (self_, correction, fweights, aweights) =
-                (a.tensor(0)?, a.int_or(1, 1)?, a.optional_tensor(2)?, a.optional_tensor(3)?);
-            a.returns(|| ops::cov(&self_, correction, fweights.as_deref(), aweights.as_deref()))
-        },
-    }],
-};
-
-static CORRCOEF: Signature = Signature {
-    name: "corrcoef",
-    overloads: &[Overload {
-        parameters: &[tensor("input")],
-        receiver: Some(0),
-        function: true,
-        call: |a| {
-            let self_ = a.tensor(0)?;
-            a.returns(|| ops::corrcoef(&self_))
         },
     }],
 };

@@ -12,12 +12,17 @@ mod binary;
 mod bincount_histc;
 mod bitwise_logical;
 mod cat_stack;
+mod combinations;
 mod comparison;
+mod constant_pad;
 mod convolution;
 mod copy;
+mod cov_corrcoef;
+mod cross_vecdot;
+mod cummax_cummin;
 mod cumsum_cumprod;
-mod diag_meshgrid;
-mod diff_trapezoid_gradient;
+mod diag;
+mod diff;
 mod distances;
 mod distributions;
 mod division;
@@ -26,40 +31,58 @@ mod einsum;
 mod embedding;
 mod embedding_bag;
 mod empty_full;
+mod flip_roll;
 mod gather_scatter;
 mod gcd_lcm_shift;
+mod gradient;
 mod grid_sample;
+mod im2col;
 mod index_put;
+mod index_reduce;
 mod index_select;
-mod isin_index_reduce;
+mod isin;
+mod kron_trace_block_diag;
 mod linear;
 mod loss;
+mod masked_select;
 mod matmul;
-mod matrix_norms;
-mod median_mode_quantile;
+mod matrix_power;
+mod max_min;
+mod median_mode;
+mod meshgrid;
 mod movedim_flatten;
-mod nonzero_masked_select;
+mod multi_dot;
+mod multinomial;
+mod nonzero;
 mod normalization;
+mod norms;
+mod padding;
+mod pixel_shuffle;
 mod poisson_binomial;
 mod pooling;
 mod pow;
-mod products;
-mod randn_randperm_multinomial;
-mod repeat_roll_pad;
+mod quantile;
+mod rand_randn;
+mod randperm;
+mod repeat;
 mod searchsorted;
 mod softmax;
 mod sort;
-mod spatial;
 mod special;
 mod special_scalar;
 mod split;
 mod sum_prod_any;
 mod ternary;
 mod to_contiguous;
+mod trapezoid;
 mod tril_triu;
+mod tril_triu_indices;
 mod unary;
 mod unique;
 mod upsample;
+mod vander;
+mod var_mean;
+mod vector_norm;
 mod view;
 mod view_backward;
 mod view_copies;
@@ -78,12 +101,17 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     bincount_histc::BINDINGS,
     bitwise_logical::BINDINGS,
     cat_stack::BINDINGS,
+    combinations::BINDINGS,
     comparison::BINDINGS,
+    constant_pad::BINDINGS,
     convolution::BINDINGS,
     copy::BINDINGS,
+    cov_corrcoef::BINDINGS,
+    cross_vecdot::BINDINGS,
+    cummax_cummin::BINDINGS,
     cumsum_cumprod::BINDINGS,
-    diag_meshgrid::BINDINGS,
-    diff_trapezoid_gradient::BINDINGS,
+    diag::BINDINGS,
+    diff::BINDINGS,
     distances::BINDINGS,
     distributions::BINDINGS,
     division::BINDINGS,
@@ -92,40 +120,58 @@ pub(crate) static BINDINGS: &[&[Binding]] = &[
     embedding::BINDINGS,
     embedding_bag::BINDINGS,
     empty_full::BINDINGS,
+    flip_roll::BINDINGS,
     gather_scatter::BINDINGS,
     gcd_lcm_shift::BINDINGS,
+    gradient::BINDINGS,
     grid_sample::BINDINGS,
+    im2col::BINDINGS,
     index_put::BINDINGS,
+    index_reduce::BINDINGS,
     index_select::BINDINGS,
-    isin_index_reduce::BINDINGS,
+    isin::BINDINGS,
+    kron_trace_block_diag::BINDINGS,
     linear::BINDINGS,
     loss::BINDINGS,
+    masked_select::BINDINGS,
     matmul::BINDINGS,
-    matrix_norms::BINDINGS,
-    median_mode_quantile::BINDINGS,
+    matrix_power::BINDINGS,
+    max_min::BINDINGS,
+    median_mode::BINDINGS,
+    meshgrid::BINDINGS,
     movedim_flatten::BINDINGS,
-    nonzero_masked_select::BINDINGS,
+    multi_dot::BINDINGS,
+    multinomial::BINDINGS,
+    nonzero::BINDINGS,
     normalization::BINDINGS,
+    norms::BINDINGS,
+    padding::BINDINGS,
+    pixel_shuffle::BINDINGS,
     poisson_binomial::BINDINGS,
     pooling::BINDINGS,
     pow::BINDINGS,
-    products::BINDINGS,
-    randn_randperm_multinomial::BINDINGS,
-    repeat_roll_pad::BINDINGS,
+    quantile::BINDINGS,
+    rand_randn::BINDINGS,
+    randperm::BINDINGS,
+    repeat::BINDINGS,
     searchsorted::BINDINGS,
     softmax::BINDINGS,
     sort::BINDINGS,
-    spatial::BINDINGS,
     special::BINDINGS,
     special_scalar::BINDINGS,
     split::BINDINGS,
     sum_prod_any::BINDINGS,
     ternary::BINDINGS,
     to_contiguous::BINDINGS,
+    trapezoid::BINDINGS,
     tril_triu::BINDINGS,
+    tril_triu_indices::BINDINGS,
     unary::BINDINGS,
     unique::BINDINGS,
     upsample::BINDINGS,
+    vander::BINDINGS,
+    var_mean::BINDINGS,
+    vector_norm::BINDINGS,
     view::BINDINGS,
     view_backward::BINDINGS,
     view_copies::BINDINGS,

@@ -9,6 +9,31 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
+        MAX_POOL1D_WITH_INDICES,
+        "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe greatest of each window of a line, and where it stands."
+    ),
+    function!(
+        "",
+        MAX_POOL1D,
+        "max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe greatest of each window of a line."
+    ),
+    function!(
+        "",
+        AVG_POOL1D,
+        "avg_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor out=None)\n\nThe mean of each window of a line."
+    ),
+    function!(
+        "",
+        ADAPTIVE_AVG_POOL1D,
+        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`."
+    ),
+    function!(
+        "",
+        ADAPTIVE_MAX_POOL1D,
+        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand."
+    ),
+    function!(
+        "",
         MAX_POOL2D,
         "max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)\n\nThe greatest element of each window of images, `n x c x h x w` or `c x h x w`; NaN is greater than all."
     ),
@@ -78,6 +103,138 @@ pub(super) static BINDINGS: &[Binding] = &[
         "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nWhat `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has."
     ),
 ];
+
+static MAX_POOL1D_WITH_INDICES: Signature = Signature {
+    name: "max_pool1d_with_indices",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 1),
+            ints("stride", 1).or_none().or("[]"),
+            ints("padding", 1).or("0"),
+            ints("dilation", 1).or("1"),
+            boolean("ceil_mode").or("False"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0])?,
+                a.ints_or(4, &[1])?,
+                a.boolean_or(5, false)?,
+            );
+            a.returns(|| {
+                ops::max_pool1d_with_indices(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode)
+            })
+        },
+    }],
+};
+
+static MAX_POOL1D: Signature = Signature {
+    name: "max_pool1d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 1),
+            ints("stride", 1).or_none().or("[]"),
+            ints("padding", 1).or("0"),
+            ints("dilation", 1).or("1"),
+            boolean("ceil_mode").or("False"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, dilation, ceil_mode) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0])?,
+                a.ints_or(4, &[1])?,
+                a.boolean_or(5, false)?,
+            );
+            a.returns(|| ops::max_pool1d(&self_, &kernel_size, &stride, &padding, &dilation, ceil_mode))
+        },
+    }],
+};
+
+static AVG_POOL1D: Signature = Signature {
+    name: "avg_pool1d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("kernel_size", 1),
+            ints("stride", 1).or_none().or("[]"),
+            ints("padding", 1).or("0"),
+            boolean("ceil_mode").or("False"),
+            boolean("count_include_pad").or("True"),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, kernel_size, stride, padding, ceil_mode, count_include_pad) = (
+                a.tensor(0)?,
+                a.ints(1)?,
+                a.ints_or(2, &[])?,
+                a.ints_or(3, &[0])?,
+                a.boolean_or(4, false)?,
+                a.boolean_or(5, true)?,
+            );
+            if let Some(out) = a.optional_tensor(6)? {
+                return a.writes(6, || {
+                    ops::avg_pool1d_out(
+                        &self_,
+                        &kernel_size,
+                        &stride,
+                        &padding,
+                        ceil_mode,
+                        count_include_pad,
+                        &out,
+                    )
+                });
+            }
+            a.returns(|| {
+                ops::avg_pool1d(&self_, &kernel_size, &stride, &padding, ceil_mode, count_include_pad)
+            })
+        },
+    }],
+};
+
+static ADAPTIVE_AVG_POOL1D: Signature = Signature {
+    name: "adaptive_avg_pool1d",
+    overloads: &[Overload {
+        parameters: &[
+            tensor("input"),
+            ints("output_size", 1),
+            tensor("out").by_keyword().or_none().or("None"),
+        ],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            if let Some(out) = a.optional_tensor(2)? {
+                return a.writes(2, || ops::adaptive_avg_pool1d_out(&self_, &output_size, &out));
+            }
+            a.returns(|| ops::adaptive_avg_pool1d(&self_, &output_size))
+        },
+    }],
+};
+
+static ADAPTIVE_MAX_POOL1D: Signature = Signature {
+    name: "adaptive_max_pool1d",
+    overloads: &[Overload {
+        parameters: &[tensor("input"), ints("output_size", 1)],
+        receiver: None,
+        function: true,
+        call: |a| {
+            let (self_, output_size) = (a.tensor(0)?, a.ints(1)?);
+            a.returns(|| ops::adaptive_max_pool1d(&self_, &output_size))
+        },
+    }],
+};
 
 static MAX_POOL2D: Signature = Signature {
     name: "max_pool2d",

@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn a_sound_file_passes() {
         assert!(
-            errors("crates/ops/src/native/pointwise/unary.rs", "//! Formulas of one argument.\nfn f() {}\n").is_empty()
+            errors("crates/ops/src/native/pointwise/unary.rs", "//! Formulas of one argument.\nfn f() {}\n")
+                .is_empty()
         );
         assert!(
             errors("a.rs", "//! Not `unsafe` in the code.\n// unsafe\nconst A: &str = \"unsafe\";\n")

@@ -42,13 +42,22 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/loops/", "elements are reached behind the guards that the iterator holds"),
     ("crates/ops/src/native/nn/attention/", "matrices, and blocks of scores, are raw memory"),
     ("crates/ops/src/native/nn/convolution/", "images and columns are raw memory"),
-    ("crates/ops/src/native/linalg/linear/layer.rs", "operands reach the product as raw memory, under guards"),
+    (
+        "crates/ops/src/native/linalg/linear/layer.rs",
+        "operands reach the product as raw memory, under guards",
+    ),
     ("crates/ops/src/native/linalg/matmul.rs", "operands reach the product as raw memory, under guards"),
     ("crates/ops/src/native/nn/pooling/", "channels are raw memory"),
-    ("crates/ops/src/native/strided_gather.rs", "reads elements that lie apart, at pointers the loops hand it"),
+    (
+        "crates/ops/src/native/strided_gather.rs",
+        "reads elements that lie apart, at pointers the loops hand it",
+    ),
     ("crates/ops/src/native/index/dim_index/put.rs", "threads write elements of one slice, each its own"),
     ("crates/ops/src/native/index/sort/few.rs", "looks at elements of a slice as vectors"),
-    ("crates/ops/src/native/guarded_slices.rs", "turns guarded bytes into slices, and cuts a slice among threads"),
+    (
+        "crates/ops/src/native/guarded_slices.rs",
+        "turns guarded bytes into slices, and cuts a slice among threads",
+    ),
     ("crates/parallel/src/affinity.rs", "system calls that set the affinity of threads have no safe form"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
@@ -61,6 +70,6 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/python/src/numpy.rs", "reads and makes the C struct by which NumPy exchanges arrays"),
     ("crates/python/src/storage.rs", "reads bytes under guards"),
     ("crates/python/src/tensor.rs", "a tensor points back at its Python object"),
-    ("crates/python/src/tensor/collected.rs", "looks into the object around a tensor"),
+    ("crates/python/src/tensor/garbage_collection.rs", "looks into the object around a tensor"),
     ("crates/vectorized/src/", "intrinsics, and loads and stores through raw pointers"),
 ];

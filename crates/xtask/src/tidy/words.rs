@@ -53,12 +53,25 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// Phrases in which a refused word is the field's own.
 const ALLOWED: &[&str] = &[
-    "in place", "in-place", "in_place", "inplace", "out of place", "out-of-place", "out_of_place", "outofplace", "placeholder",
-    "at least", "at_least", "least significant", "least squares", "decimal place",
+    "in place",
+    "in-place",
+    "in_place",
+    "inplace",
+    "out of place",
+    "out-of-place",
+    "out_of_place",
+    "outofplace",
+    "placeholder",
+    "at least",
+    "at_least",
+    "least significant",
+    "least squares",
+    "decimal place",
 ];
 
 /// Files that speak of a line of text: everywhere else under the kernels a line is one of a cache, and a tensor has rows.
-const KERNELS: &[&str] = &["crates/ops/src/loops/", "crates/ops/src/native/", "crates/gemm/", "crates/vectorized/"];
+const KERNELS: &[&str] =
+    &["crates/ops/src/loops/", "crates/ops/src/native/", "crates/gemm/", "crates/vectorized/"];
 
 /// This file and its siblings name what they forbid.
 const OWN: &str = "crates/xtask/src/tidy";
@@ -73,7 +86,8 @@ pub(super) fn check(file: &File) -> Vec<Finding> {
 
 /// Whether this is text of the project's own authors.
 fn speaks(file: &File) -> bool {
-    [".rs", ".md", ".py", ".pyi", ".yaml"].iter().any(|ending| file.path.ends_with(ending)) && !file.path.contains("/golden/")
+    [".rs", ".md", ".py", ".pyi", ".yaml"].iter().any(|ending| file.path.ends_with(ending))
+        && !file.path.contains("/golden/")
 }
 
 fn refused(file: &File, number: usize, line: &str) -> Vec<Finding> {
@@ -122,7 +136,9 @@ mod tests {
 
     #[test]
     fn words_are_found_in_every_spelling() {
-        for text in ["// its place", "fn place_of()", "struct HalfPlace;", "PLACE", "past the caches", "`way`"] {
+        for text in
+            ["// its place", "fn place_of()", "struct HalfPlace;", "PLACE", "past the caches", "`way`"]
+        {
             assert_eq!(found("a.rs", text), 1, "{text}");
         }
         assert_eq!(found("crates/gemm/src/a.rs", "// a line of it"), 1);

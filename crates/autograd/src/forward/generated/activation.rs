@@ -2,63 +2,63 @@
 
 //! Tangents of the operators in `activation`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(RELU, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(RELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(RELU_, Rule::InPlace { twin: &ops::RELU, order: &[] });
+forward_kernel!(RELU_, ForwardKernel::InPlace { functional: &ops::RELU, order: &[] });
 
-rule!(THRESHOLD, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(THRESHOLD, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(THRESHOLD_, Rule::InPlace { twin: &ops::THRESHOLD, order: &[] });
+forward_kernel!(THRESHOLD_, ForwardKernel::InPlace { functional: &ops::THRESHOLD, order: &[] });
 
-rule!(THRESHOLD_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(THRESHOLD_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(GELU, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(GELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(GELU_, Rule::InPlace { twin: &ops::GELU, order: &[] });
+forward_kernel!(GELU_, ForwardKernel::InPlace { functional: &ops::GELU, order: &[] });
 
-rule!(GELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(GELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SILU, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SILU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SILU_, Rule::InPlace { twin: &ops::SILU, order: &[] });
+forward_kernel!(SILU_, ForwardKernel::InPlace { functional: &ops::SILU, order: &[] });
 
-rule!(SILU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SILU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(MISH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(MISH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(MISH_, Rule::InPlace { twin: &ops::MISH, order: &[] });
+forward_kernel!(MISH_, ForwardKernel::InPlace { functional: &ops::MISH, order: &[] });
 
-rule!(MISH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(MISH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SOFTPLUS, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SOFTPLUS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SOFTPLUS_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SOFTPLUS_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(LEAKY_RELU, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LEAKY_RELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LEAKY_RELU_, Rule::InPlace { twin: &ops::LEAKY_RELU, order: &[] });
+forward_kernel!(LEAKY_RELU_, ForwardKernel::InPlace { functional: &ops::LEAKY_RELU, order: &[] });
 
-rule!(LEAKY_RELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LEAKY_RELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(ELU, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ELU, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ELU_, Rule::InPlace { twin: &ops::ELU, order: &[] });
+forward_kernel!(ELU_, ForwardKernel::InPlace { functional: &ops::ELU, order: &[] });
 
-rule!(ELU_BACKWARD, Rule::Results(Way::Pointwise, &[0, 5]));
+forward_kernel!(ELU_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 5]));
 
-rule!(HARDTANH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(HARDTANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(HARDTANH_, Rule::InPlace { twin: &ops::HARDTANH, order: &[] });
+forward_kernel!(HARDTANH_, ForwardKernel::InPlace { functional: &ops::HARDTANH, order: &[] });
 
-rule!(HARDTANH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(HARDTANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(LOG_SIGMOID_FORWARD, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(LOG_SIGMOID_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(LOG_SIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LOG_SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(TANH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(TANH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));

@@ -2,33 +2,33 @@
 
 //! Tangents of the operators in `activation_piecewise`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(HARDSHRINK, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(HARDSHRINK, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(HARDSHRINK_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(HARDSHRINK_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SOFTSHRINK, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SOFTSHRINK, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SOFTSHRINK_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SOFTSHRINK_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(HARDSIGMOID, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(HARDSIGMOID, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(HARDSIGMOID_, Rule::InPlace { twin: &ops::HARDSIGMOID, order: &[] });
+forward_kernel!(HARDSIGMOID_, ForwardKernel::InPlace { functional: &ops::HARDSIGMOID, order: &[] });
 
-rule!(HARDSIGMOID_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(HARDSIGMOID_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(HARDSWISH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(HARDSWISH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(HARDSWISH_, Rule::InPlace { twin: &ops::HARDSWISH, order: &[] });
+forward_kernel!(HARDSWISH_, ForwardKernel::InPlace { functional: &ops::HARDSWISH, order: &[] });
 
-rule!(HARDSWISH_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(HARDSWISH_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(GLU, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(GLU, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(_PRELU_KERNEL, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(_PRELU_KERNEL, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(_PRELU_KERNEL_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1, 2]));
+forward_kernel!(_PRELU_KERNEL_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
 
-rule!(RRELU_WITH_NOISE_BACKWARD, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(RRELU_WITH_NOISE_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));

@@ -2,16 +2,16 @@
 
 //! Tangents of the operators in `arange_linspace`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(LINSPACE_TENSOR_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(LINSPACE_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(LINSPACE_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(LINSPACE_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(LINSPACE_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
+forward_kernel!(LINSPACE_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
 
-rule!(LOGSPACE_TENSOR_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(LOGSPACE_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(LOGSPACE_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(LOGSPACE_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(LOGSPACE_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
+forward_kernel!(LOGSPACE_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));

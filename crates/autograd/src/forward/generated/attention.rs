@@ -2,8 +2,8 @@
 
 //! Tangents of the operators in `attention`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(_TILED_ATTENTION, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
+forward_kernel!(_TILED_ATTENTION, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3]));
 
-rule!(_TILED_ATTENTION_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3, 4]));
+forward_kernel!(_TILED_ATTENTION_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));

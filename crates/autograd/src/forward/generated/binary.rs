@@ -3,7 +3,7 @@
 //! Tangents of the operators in `binary`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -21,9 +21,9 @@ fn add_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADD_TENSOR, Rule::Results(Way::Formula(add_tensor_tangents), &[0, 1]));
+forward_kernel!(ADD_TENSOR, ForwardKernel::Functional(JvpRule::Formula(add_tensor_tangents), &[0, 1]));
 
-rule!(ADD__TENSOR, Rule::InPlace { twin: &ops::ADD_TENSOR, order: &[] });
+forward_kernel!(ADD__TENSOR, ForwardKernel::InPlace { functional: &ops::ADD_TENSOR, order: &[] });
 
 fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -34,9 +34,9 @@ fn add_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADD_SCALAR, Rule::Results(Way::Formula(add_scalar_tangents), &[0]));
+forward_kernel!(ADD_SCALAR, ForwardKernel::Functional(JvpRule::Formula(add_scalar_tangents), &[0]));
 
-rule!(ADD__SCALAR, Rule::InPlace { twin: &ops::ADD_SCALAR, order: &[] });
+forward_kernel!(ADD__SCALAR, ForwardKernel::InPlace { functional: &ops::ADD_SCALAR, order: &[] });
 
 fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(2)?.scalar()?;
@@ -51,9 +51,9 @@ fn sub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(SUB_TENSOR, Rule::Results(Way::Formula(sub_tensor_tangents), &[0, 1]));
+forward_kernel!(SUB_TENSOR, ForwardKernel::Functional(JvpRule::Formula(sub_tensor_tangents), &[0, 1]));
 
-rule!(SUB__TENSOR, Rule::InPlace { twin: &ops::SUB_TENSOR, order: &[] });
+forward_kernel!(SUB__TENSOR, ForwardKernel::InPlace { functional: &ops::SUB_TENSOR, order: &[] });
 
 fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -64,9 +64,9 @@ fn sub_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(SUB_SCALAR, Rule::Results(Way::Formula(sub_scalar_tangents), &[0]));
+forward_kernel!(SUB_SCALAR, ForwardKernel::Functional(JvpRule::Formula(sub_scalar_tangents), &[0]));
 
-rule!(SUB__SCALAR, Rule::InPlace { twin: &ops::SUB_SCALAR, order: &[] });
+forward_kernel!(SUB__SCALAR, ForwardKernel::InPlace { functional: &ops::SUB_SCALAR, order: &[] });
 
 fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(2)?.scalar()?;
@@ -81,9 +81,9 @@ fn rsub_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(RSUB_TENSOR, Rule::Results(Way::Formula(rsub_tensor_tangents), &[0, 1]));
+forward_kernel!(RSUB_TENSOR, ForwardKernel::Functional(JvpRule::Formula(rsub_tensor_tangents), &[0, 1]));
 
-rule!(RSUB_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(RSUB_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let other_p = call.argument(1)?.tensor()?;
@@ -99,46 +99,46 @@ fn mul_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(MUL_TENSOR, Rule::Results(Way::Formula(mul_tensor_tangents), &[0, 1]));
+forward_kernel!(MUL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(mul_tensor_tangents), &[0, 1]));
 
-rule!(MUL__TENSOR, Rule::InPlace { twin: &ops::MUL_TENSOR, order: &[] });
+forward_kernel!(MUL__TENSOR, ForwardKernel::InPlace { functional: &ops::MUL_TENSOR, order: &[] });
 
-rule!(MUL_SCALAR, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(MUL_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(MUL__SCALAR, Rule::InPlace { twin: &ops::MUL_SCALAR, order: &[] });
+forward_kernel!(MUL__SCALAR, ForwardKernel::InPlace { functional: &ops::MUL_SCALAR, order: &[] });
 
-rule!(_CHAIN, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(_CHAIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(_CHAIN_DIV, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(_CHAIN_DIV, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(DIV_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(DIV_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(DIV__TENSOR, Rule::InPlace { twin: &ops::DIV_TENSOR, order: &[] });
+forward_kernel!(DIV__TENSOR, ForwardKernel::InPlace { functional: &ops::DIV_TENSOR, order: &[] });
 
-rule!(DIV_SCALAR, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(DIV_SCALAR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(DIV__SCALAR, Rule::InPlace { twin: &ops::DIV_SCALAR, order: &[] });
+forward_kernel!(DIV__SCALAR, ForwardKernel::InPlace { functional: &ops::DIV_SCALAR, order: &[] });
 
-rule!(MAXIMUM, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(MAXIMUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(MINIMUM, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(MINIMUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(FMAX, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(FMAX, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(FMIN, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(FMIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(ATAN2, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(ATAN2, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(ATAN2_, Rule::InPlace { twin: &ops::ATAN2, order: &[] });
+forward_kernel!(ATAN2_, ForwardKernel::InPlace { functional: &ops::ATAN2, order: &[] });
 
-rule!(HYPOT, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(HYPOT, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(HYPOT_, Rule::InPlace { twin: &ops::HYPOT, order: &[] });
+forward_kernel!(HYPOT_, ForwardKernel::InPlace { functional: &ops::HYPOT, order: &[] });
 
-rule!(COPYSIGN_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(COPYSIGN_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(COPYSIGN__TENSOR, Rule::InPlace { twin: &ops::COPYSIGN_TENSOR, order: &[] });
+forward_kernel!(COPYSIGN__TENSOR, ForwardKernel::InPlace { functional: &ops::COPYSIGN_TENSOR, order: &[] });
 
-rule!(COPYSIGN_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(COPYSIGN_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(COPYSIGN__SCALAR, Rule::InPlace { twin: &ops::COPYSIGN_SCALAR, order: &[] });
+forward_kernel!(COPYSIGN__SCALAR, ForwardKernel::InPlace { functional: &ops::COPYSIGN_SCALAR, order: &[] });

@@ -2,26 +2,26 @@
 
 //! Tangents of the operators in `bitwise_logical`.
 
-use crate::forward::{Rule, rule};
+use crate::forward::{ForwardKernel, forward_kernel};
 
-rule!(LOGICAL_NOT_, Rule::Overwritten);
+forward_kernel!(LOGICAL_NOT_, ForwardKernel::Overwrite);
 
-rule!(LOGICAL_AND_, Rule::Overwritten);
+forward_kernel!(LOGICAL_AND_, ForwardKernel::Overwrite);
 
-rule!(LOGICAL_OR_, Rule::Overwritten);
+forward_kernel!(LOGICAL_OR_, ForwardKernel::Overwrite);
 
-rule!(LOGICAL_XOR_, Rule::Overwritten);
+forward_kernel!(LOGICAL_XOR_, ForwardKernel::Overwrite);
 
-rule!(BITWISE_NOT_, Rule::Overwritten);
+forward_kernel!(BITWISE_NOT_, ForwardKernel::Overwrite);
 
-rule!(BITWISE_AND__TENSOR, Rule::Overwritten);
+forward_kernel!(BITWISE_AND__TENSOR, ForwardKernel::Overwrite);
 
-rule!(BITWISE_AND__SCALAR, Rule::Overwritten);
+forward_kernel!(BITWISE_AND__SCALAR, ForwardKernel::Overwrite);
 
-rule!(BITWISE_OR__TENSOR, Rule::Overwritten);
+forward_kernel!(BITWISE_OR__TENSOR, ForwardKernel::Overwrite);
 
-rule!(BITWISE_OR__SCALAR, Rule::Overwritten);
+forward_kernel!(BITWISE_OR__SCALAR, ForwardKernel::Overwrite);
 
-rule!(BITWISE_XOR__TENSOR, Rule::Overwritten);
+forward_kernel!(BITWISE_XOR__TENSOR, ForwardKernel::Overwrite);
 
-rule!(BITWISE_XOR__SCALAR, Rule::Overwritten);
+forward_kernel!(BITWISE_XOR__SCALAR, ForwardKernel::Overwrite);

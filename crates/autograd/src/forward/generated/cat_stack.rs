@@ -2,8 +2,8 @@
 
 //! Tangents of the operators in `cat_stack`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(CAT, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(CAT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(STACK, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(STACK, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -2,28 +2,28 @@
 
 //! Tangents of the operators in `comparison`.
 
-use crate::forward::{Rule, rule};
+use crate::forward::{ForwardKernel, forward_kernel};
 
-rule!(EQ__TENSOR, Rule::Overwritten);
+forward_kernel!(EQ__TENSOR, ForwardKernel::Overwrite);
 
-rule!(EQ__SCALAR, Rule::Overwritten);
+forward_kernel!(EQ__SCALAR, ForwardKernel::Overwrite);
 
-rule!(NE__TENSOR, Rule::Overwritten);
+forward_kernel!(NE__TENSOR, ForwardKernel::Overwrite);
 
-rule!(NE__SCALAR, Rule::Overwritten);
+forward_kernel!(NE__SCALAR, ForwardKernel::Overwrite);
 
-rule!(LT__TENSOR, Rule::Overwritten);
+forward_kernel!(LT__TENSOR, ForwardKernel::Overwrite);
 
-rule!(LT__SCALAR, Rule::Overwritten);
+forward_kernel!(LT__SCALAR, ForwardKernel::Overwrite);
 
-rule!(LE__TENSOR, Rule::Overwritten);
+forward_kernel!(LE__TENSOR, ForwardKernel::Overwrite);
 
-rule!(LE__SCALAR, Rule::Overwritten);
+forward_kernel!(LE__SCALAR, ForwardKernel::Overwrite);
 
-rule!(GT__TENSOR, Rule::Overwritten);
+forward_kernel!(GT__TENSOR, ForwardKernel::Overwrite);
 
-rule!(GT__SCALAR, Rule::Overwritten);
+forward_kernel!(GT__SCALAR, ForwardKernel::Overwrite);
 
-rule!(GE__TENSOR, Rule::Overwritten);
+forward_kernel!(GE__TENSOR, ForwardKernel::Overwrite);
 
-rule!(GE__SCALAR, Rule::Overwritten);
+forward_kernel!(GE__SCALAR, ForwardKernel::Overwrite);

@@ -3,7 +3,7 @@
 //! Tangents of the operators in `convolution`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -51,6 +51,6 @@ fn convolution_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(CONVOLUTION, Rule::Results(Way::Formula(convolution_tangents), &[0, 1, 2]));
+forward_kernel!(CONVOLUTION, ForwardKernel::Functional(JvpRule::Formula(convolution_tangents), &[0, 1, 2]));
 
-rule!(CONVOLUTION_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
+forward_kernel!(CONVOLUTION_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));

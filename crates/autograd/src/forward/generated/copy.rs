@@ -2,22 +2,22 @@
 
 //! Tangents of the operators in `copy`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
 
-rule!(COPY_, Rule::Copy);
+forward_kernel!(COPY_, ForwardKernel::Copy);
 
-rule!(CLONE, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(CLONE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(_TO_COPY, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(_TO_COPY, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(FILL__SCALAR, Rule::Overwritten);
+forward_kernel!(FILL__SCALAR, ForwardKernel::Overwrite);
 
-rule!(ZERO_, Rule::Overwritten);
+forward_kernel!(ZERO_, ForwardKernel::Overwrite);
 
-rule!(FILL_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(FILL_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -28,9 +28,9 @@ fn fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(FILL_TENSOR, Rule::Results(Way::Formula(fill_tensor_tangents), &[0, 1]));
+forward_kernel!(FILL_TENSOR, ForwardKernel::Functional(JvpRule::Formula(fill_tensor_tangents), &[0, 1]));
 
-rule!(FILL__TENSOR, Rule::InPlace { twin: &ops::FILL_TENSOR, order: &[] });
+forward_kernel!(FILL__TENSOR, ForwardKernel::InPlace { functional: &ops::FILL_TENSOR, order: &[] });
 
 fn copy_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -41,4 +41,4 @@ fn copy_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(COPY, Rule::Results(Way::Formula(copy_tangents), &[0, 1]));
+forward_kernel!(COPY, ForwardKernel::Functional(JvpRule::Formula(copy_tangents), &[0, 1]));

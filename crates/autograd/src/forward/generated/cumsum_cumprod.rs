@@ -3,20 +3,20 @@
 //! Tangents of the operators in `cumsum_cumprod`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
-rule!(CUMSUM, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(CUMSUM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(CUMSUM_, Rule::InPlace { twin: &ops::CUMSUM, order: &[] });
+forward_kernel!(CUMSUM_, ForwardKernel::InPlace { functional: &ops::CUMSUM, order: &[] });
 
-rule!(CUMPROD, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(CUMPROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(CUMPROD_, Rule::InPlace { twin: &ops::CUMPROD, order: &[] });
+forward_kernel!(CUMPROD_, ForwardKernel::InPlace { functional: &ops::CUMPROD, order: &[] });
 
-rule!(_LINEAR_RECURRENCE, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_LINEAR_RECURRENCE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn logcumsumexp_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -29,4 +29,4 @@ fn logcumsumexp_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(LOGCUMSUMEXP, Rule::Results(Way::Formula(logcumsumexp_tangents), &[0]));
+forward_kernel!(LOGCUMSUMEXP, ForwardKernel::Functional(JvpRule::Formula(logcumsumexp_tangents), &[0]));

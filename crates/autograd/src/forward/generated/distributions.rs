@@ -2,30 +2,30 @@
 
 //! Tangents of the operators in `distributions`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(UNIFORM_, Rule::Overwritten);
+forward_kernel!(UNIFORM_, ForwardKernel::Overwrite);
 
-rule!(NORMAL_, Rule::Overwritten);
+forward_kernel!(NORMAL_, ForwardKernel::Overwrite);
 
-rule!(EXPONENTIAL_, Rule::Overwritten);
+forward_kernel!(EXPONENTIAL_, ForwardKernel::Overwrite);
 
-rule!(CAUCHY_, Rule::Overwritten);
+forward_kernel!(CAUCHY_, ForwardKernel::Overwrite);
 
-rule!(LOG_NORMAL_, Rule::Overwritten);
+forward_kernel!(LOG_NORMAL_, ForwardKernel::Overwrite);
 
-rule!(GEOMETRIC_, Rule::Overwritten);
+forward_kernel!(GEOMETRIC_, ForwardKernel::Overwrite);
 
-rule!(RANDOM_, Rule::Overwritten);
+forward_kernel!(RANDOM_, ForwardKernel::Overwrite);
 
-rule!(RANDOM__TO, Rule::Overwritten);
+forward_kernel!(RANDOM__TO, ForwardKernel::Overwrite);
 
-rule!(RANDOM__FROM, Rule::Overwritten);
+forward_kernel!(RANDOM__FROM, ForwardKernel::Overwrite);
 
-rule!(BERNOULLI__FLOAT, Rule::Overwritten);
+forward_kernel!(BERNOULLI__FLOAT, ForwardKernel::Overwrite);
 
-rule!(BERNOULLI__TENSOR, Rule::Overwritten);
+forward_kernel!(BERNOULLI__TENSOR, ForwardKernel::Overwrite);
 
-rule!(BERNOULLI, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(BERNOULLI, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(BERNOULLI_P, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(BERNOULLI_P, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -2,39 +2,42 @@
 
 //! Tangents of the operators in `division`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(DIV_TENSOR_MODE, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(DIV_TENSOR_MODE, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(DIV__TENSOR_MODE, Rule::InPlace { twin: &ops::DIV_TENSOR_MODE, order: &[] });
+forward_kernel!(DIV__TENSOR_MODE, ForwardKernel::InPlace { functional: &ops::DIV_TENSOR_MODE, order: &[] });
 
-rule!(DIV_SCALAR_MODE, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(DIV_SCALAR_MODE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(DIV__SCALAR_MODE, Rule::InPlace { twin: &ops::DIV_SCALAR_MODE, order: &[] });
+forward_kernel!(DIV__SCALAR_MODE, ForwardKernel::InPlace { functional: &ops::DIV_SCALAR_MODE, order: &[] });
 
-rule!(FLOOR_DIVIDE, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(FLOOR_DIVIDE, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(FLOOR_DIVIDE__TENSOR, Rule::InPlace { twin: &ops::FLOOR_DIVIDE, order: &[] });
+forward_kernel!(FLOOR_DIVIDE__TENSOR, ForwardKernel::InPlace { functional: &ops::FLOOR_DIVIDE, order: &[] });
 
-rule!(FLOOR_DIVIDE_SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(FLOOR_DIVIDE_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(FLOOR_DIVIDE__SCALAR, Rule::InPlace { twin: &ops::FLOOR_DIVIDE_SCALAR, order: &[] });
+forward_kernel!(
+    FLOOR_DIVIDE__SCALAR,
+    ForwardKernel::InPlace { functional: &ops::FLOOR_DIVIDE_SCALAR, order: &[] }
+);
 
-rule!(REMAINDER_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(REMAINDER_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(REMAINDER__TENSOR, Rule::InPlace { twin: &ops::REMAINDER_TENSOR, order: &[] });
+forward_kernel!(REMAINDER__TENSOR, ForwardKernel::InPlace { functional: &ops::REMAINDER_TENSOR, order: &[] });
 
-rule!(REMAINDER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(REMAINDER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(REMAINDER__SCALAR, Rule::InPlace { twin: &ops::REMAINDER_SCALAR, order: &[] });
+forward_kernel!(REMAINDER__SCALAR, ForwardKernel::InPlace { functional: &ops::REMAINDER_SCALAR, order: &[] });
 
-rule!(REMAINDER_SCALAR_TENSOR, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(REMAINDER_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
 
-rule!(FMOD_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(FMOD_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(FMOD__TENSOR, Rule::InPlace { twin: &ops::FMOD_TENSOR, order: &[] });
+forward_kernel!(FMOD__TENSOR, ForwardKernel::InPlace { functional: &ops::FMOD_TENSOR, order: &[] });
 
-rule!(FMOD_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(FMOD_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(FMOD__SCALAR, Rule::InPlace { twin: &ops::FMOD_SCALAR, order: &[] });
+forward_kernel!(FMOD__SCALAR, ForwardKernel::InPlace { functional: &ops::FMOD_SCALAR, order: &[] });

@@ -3,7 +3,7 @@
 //! Tangents of the operators in `dropout`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -20,6 +20,6 @@ fn native_dropout_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(NATIVE_DROPOUT, Rule::Results(Way::Formula(native_dropout_tangents), &[0]));
+forward_kernel!(NATIVE_DROPOUT, ForwardKernel::Functional(JvpRule::Formula(native_dropout_tangents), &[0]));
 
-rule!(NATIVE_DROPOUT_BACKWARD, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(NATIVE_DROPOUT_BACKWARD, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

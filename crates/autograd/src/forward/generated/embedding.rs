@@ -2,8 +2,8 @@
 
 //! Tangents of the operators in `embedding`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(EMBEDDING, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(EMBEDDING, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(EMBEDDING_DENSE_BACKWARD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(EMBEDDING_DENSE_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));

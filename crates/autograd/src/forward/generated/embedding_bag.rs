@@ -2,6 +2,6 @@
 
 //! Tangents of the operators in `embedding_bag`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(_EMBEDDING_BAG, Rule::Results(Way::Transposed, &[0, 6]));
+forward_kernel!(_EMBEDDING_BAG, ForwardKernel::Functional(JvpRule::Transposed, &[0, 6]));

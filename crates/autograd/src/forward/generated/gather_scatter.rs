@@ -2,16 +2,16 @@
 
 //! Tangents of the operators in `gather_scatter`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
-rule!(GATHER, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(GATHER, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SCATTER_SRC, Rule::Results(Way::Linear, &[0, 3]));
+forward_kernel!(SCATTER_SRC, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
 
-rule!(SCATTER__SRC, Rule::InPlace { twin: &ops::SCATTER_SRC, order: &[] });
+forward_kernel!(SCATTER__SRC, ForwardKernel::InPlace { functional: &ops::SCATTER_SRC, order: &[] });
 
 fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -24,22 +24,28 @@ fn scatter_value_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(SCATTER_VALUE, Rule::Results(Way::Formula(scatter_value_tangents), &[0]));
+forward_kernel!(SCATTER_VALUE, ForwardKernel::Functional(JvpRule::Formula(scatter_value_tangents), &[0]));
 
-rule!(SCATTER__VALUE, Rule::InPlace { twin: &ops::SCATTER_VALUE, order: &[] });
+forward_kernel!(SCATTER__VALUE, ForwardKernel::InPlace { functional: &ops::SCATTER_VALUE, order: &[] });
 
-rule!(SCATTER_REDUCE, Rule::Results(Way::Transposed, &[0, 3]));
+forward_kernel!(SCATTER_REDUCE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 3]));
 
-rule!(SCATTER__REDUCE, Rule::InPlace { twin: &ops::SCATTER_REDUCE, order: &[] });
+forward_kernel!(SCATTER__REDUCE, ForwardKernel::InPlace { functional: &ops::SCATTER_REDUCE, order: &[] });
 
-rule!(SCATTER_VALUE_REDUCE, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(SCATTER_VALUE_REDUCE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(SCATTER__VALUE_REDUCE, Rule::InPlace { twin: &ops::SCATTER_VALUE_REDUCE, order: &[] });
+forward_kernel!(
+    SCATTER__VALUE_REDUCE,
+    ForwardKernel::InPlace { functional: &ops::SCATTER_VALUE_REDUCE, order: &[] }
+);
 
-rule!(SCATTER_ADD, Rule::Results(Way::Linear, &[0, 3]));
+forward_kernel!(SCATTER_ADD, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
 
-rule!(SCATTER_ADD_, Rule::InPlace { twin: &ops::SCATTER_ADD, order: &[] });
+forward_kernel!(SCATTER_ADD_, ForwardKernel::InPlace { functional: &ops::SCATTER_ADD, order: &[] });
 
-rule!(SCATTER_REDUCE_TWO, Rule::Results(Way::Transposed, &[0, 3]));
+forward_kernel!(SCATTER_REDUCE_TWO, ForwardKernel::Functional(JvpRule::Transposed, &[0, 3]));
 
-rule!(SCATTER_REDUCE__TWO, Rule::InPlace { twin: &ops::SCATTER_REDUCE_TWO, order: &[] });
+forward_kernel!(
+    SCATTER_REDUCE__TWO,
+    ForwardKernel::InPlace { functional: &ops::SCATTER_REDUCE_TWO, order: &[] }
+);

@@ -2,44 +2,44 @@
 
 //! Tangents of the operators in `gcd_lcm_shift`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(GCD_, Rule::Overwritten);
+forward_kernel!(GCD_, ForwardKernel::Overwrite);
 
-rule!(LCM_, Rule::Overwritten);
+forward_kernel!(LCM_, ForwardKernel::Overwrite);
 
-rule!(BITWISE_LEFT_SHIFT_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(BITWISE_LEFT_SHIFT_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(BITWISE_LEFT_SHIFT__TENSOR, Rule::Refused);
+forward_kernel!(BITWISE_LEFT_SHIFT__TENSOR, ForwardKernel::Unsupported);
 
-rule!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(BITWISE_LEFT_SHIFT_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, Rule::Refused);
+forward_kernel!(BITWISE_LEFT_SHIFT__TENSOR_SCALAR, ForwardKernel::Unsupported);
 
-rule!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
+forward_kernel!(BITWISE_LEFT_SHIFT_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
 
-rule!(__LSHIFT___TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(__LSHIFT___TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(__ILSHIFT___TENSOR, Rule::Refused);
+forward_kernel!(__ILSHIFT___TENSOR, ForwardKernel::Unsupported);
 
-rule!(__LSHIFT___SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(__LSHIFT___SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(__ILSHIFT___SCALAR, Rule::Refused);
+forward_kernel!(__ILSHIFT___SCALAR, ForwardKernel::Unsupported);
 
-rule!(BITWISE_RIGHT_SHIFT_TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(BITWISE_RIGHT_SHIFT_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(BITWISE_RIGHT_SHIFT__TENSOR, Rule::Refused);
+forward_kernel!(BITWISE_RIGHT_SHIFT__TENSOR, ForwardKernel::Unsupported);
 
-rule!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(BITWISE_RIGHT_SHIFT_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, Rule::Refused);
+forward_kernel!(BITWISE_RIGHT_SHIFT__TENSOR_SCALAR, ForwardKernel::Unsupported);
 
-rule!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, Rule::Results(Way::Transposed, &[1]));
+forward_kernel!(BITWISE_RIGHT_SHIFT_SCALAR_TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));
 
-rule!(__RSHIFT___TENSOR, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(__RSHIFT___TENSOR, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(__IRSHIFT___TENSOR, Rule::Refused);
+forward_kernel!(__IRSHIFT___TENSOR, ForwardKernel::Unsupported);
 
-rule!(__RSHIFT___SCALAR, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(__RSHIFT___SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(__IRSHIFT___SCALAR, Rule::Refused);
+forward_kernel!(__IRSHIFT___SCALAR, ForwardKernel::Unsupported);

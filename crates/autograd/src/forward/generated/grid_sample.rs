@@ -2,8 +2,8 @@
 
 //! Tangents of the operators in `grid_sample`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(_GRID_SAMPLE, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_GRID_SAMPLE, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(_GRID_SAMPLE_TRANSPOSED, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_GRID_SAMPLE_TRANSPOSED, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

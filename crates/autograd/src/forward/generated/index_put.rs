@@ -2,17 +2,17 @@
 
 //! Tangents of the operators in `index_put`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(INDEX_TENSOR, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(INDEX_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(INDEX_PUT_, Rule::InPlace { twin: &ops::INDEX_PUT, order: &[] });
+forward_kernel!(INDEX_PUT_, ForwardKernel::InPlace { functional: &ops::INDEX_PUT, order: &[] });
 
-rule!(INDEX_PUT, Rule::Results(Way::Linear, &[0, 2]));
+forward_kernel!(INDEX_PUT, ForwardKernel::Functional(JvpRule::Linear, &[0, 2]));
 
-rule!(TAKE, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(TAKE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(PUT_, Rule::InPlace { twin: &ops::PUT, order: &[] });
+forward_kernel!(PUT_, ForwardKernel::InPlace { functional: &ops::PUT, order: &[] });
 
-rule!(PUT, Rule::Results(Way::Linear, &[0, 2]));
+forward_kernel!(PUT, ForwardKernel::Functional(JvpRule::Linear, &[0, 2]));

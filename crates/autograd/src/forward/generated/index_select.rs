@@ -2,20 +2,20 @@
 
 //! Tangents of the operators in `index_select`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
-rule!(INDEX_SELECT, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(INDEX_SELECT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(INDEX_ADD, Rule::Results(Way::Linear, &[0, 3]));
+forward_kernel!(INDEX_ADD, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
 
-rule!(INDEX_ADD_, Rule::InPlace { twin: &ops::INDEX_ADD, order: &[] });
+forward_kernel!(INDEX_ADD_, ForwardKernel::InPlace { functional: &ops::INDEX_ADD, order: &[] });
 
-rule!(INDEX_COPY, Rule::Results(Way::Linear, &[0, 3]));
+forward_kernel!(INDEX_COPY, ForwardKernel::Functional(JvpRule::Linear, &[0, 3]));
 
-rule!(INDEX_COPY_, Rule::InPlace { twin: &ops::INDEX_COPY, order: &[] });
+forward_kernel!(INDEX_COPY_, ForwardKernel::InPlace { functional: &ops::INDEX_COPY, order: &[] });
 
 fn index_fill_int_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -28,9 +28,15 @@ fn index_fill_int_scalar_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(INDEX_FILL_INT_SCALAR, Rule::Results(Way::Formula(index_fill_int_scalar_tangents), &[0]));
+forward_kernel!(
+    INDEX_FILL_INT_SCALAR,
+    ForwardKernel::Functional(JvpRule::Formula(index_fill_int_scalar_tangents), &[0])
+);
 
-rule!(INDEX_FILL__INT_SCALAR, Rule::InPlace { twin: &ops::INDEX_FILL_INT_SCALAR, order: &[] });
+forward_kernel!(
+    INDEX_FILL__INT_SCALAR,
+    ForwardKernel::InPlace { functional: &ops::INDEX_FILL_INT_SCALAR, order: &[] }
+);
 
 fn index_fill_int_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -52,6 +58,12 @@ fn index_fill_int_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(INDEX_FILL_INT_TENSOR, Rule::Results(Way::Formula(index_fill_int_tensor_tangents), &[0, 3]));
+forward_kernel!(
+    INDEX_FILL_INT_TENSOR,
+    ForwardKernel::Functional(JvpRule::Formula(index_fill_int_tensor_tangents), &[0, 3])
+);
 
-rule!(INDEX_FILL__INT_TENSOR, Rule::InPlace { twin: &ops::INDEX_FILL_INT_TENSOR, order: &[] });
+forward_kernel!(
+    INDEX_FILL__INT_TENSOR,
+    ForwardKernel::InPlace { functional: &ops::INDEX_FILL_INT_TENSOR, order: &[] }
+);

@@ -3,7 +3,7 @@
 //! Tangents of the operators in `linear`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -33,9 +33,9 @@ fn addbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADDBMM, Rule::Results(Way::Formula(addbmm_tangents), &[0, 1, 2]));
+forward_kernel!(ADDBMM, ForwardKernel::Functional(JvpRule::Formula(addbmm_tangents), &[0, 1, 2]));
 
-rule!(ADDBMM_, Rule::InPlace { twin: &ops::ADDBMM, order: &[] });
+forward_kernel!(ADDBMM_, ForwardKernel::InPlace { functional: &ops::ADDBMM, order: &[] });
 
 fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -56,9 +56,9 @@ fn addr_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADDR, Rule::Results(Way::Formula(addr_tangents), &[0, 1, 2]));
+forward_kernel!(ADDR, ForwardKernel::Functional(JvpRule::Formula(addr_tangents), &[0, 1, 2]));
 
-rule!(ADDR_, Rule::InPlace { twin: &ops::ADDR, order: &[] });
+forward_kernel!(ADDR_, ForwardKernel::InPlace { functional: &ops::ADDR, order: &[] });
 
 fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let input_p = call.argument(0)?.tensor()?;
@@ -77,7 +77,7 @@ fn _linear_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(_LINEAR, Rule::Results(Way::Formula(_linear_tangents), &[0, 1, 2]));
+forward_kernel!(_LINEAR, ForwardKernel::Functional(JvpRule::Formula(_linear_tangents), &[0, 1, 2]));
 
 fn _linear_weight_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let grad_output_p = call.argument(0)?.tensor()?;
@@ -93,4 +93,7 @@ fn _linear_weight_backward_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(_LINEAR_WEIGHT_BACKWARD, Rule::Results(Way::Formula(_linear_weight_backward_tangents), &[0, 1]));
+forward_kernel!(
+    _LINEAR_WEIGHT_BACKWARD,
+    ForwardKernel::Functional(JvpRule::Formula(_linear_weight_backward_tangents), &[0, 1])
+);

@@ -2,32 +2,35 @@
 
 //! Tangents of the operators in `loss`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(MSE_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(MSE_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(MSE_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
+forward_kernel!(MSE_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
 
-rule!(SMOOTH_L1_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(SMOOTH_L1_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(SMOOTH_L1_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
+forward_kernel!(SMOOTH_L1_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
 
-rule!(HUBER_LOSS, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(HUBER_LOSS, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(HUBER_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2]));
+forward_kernel!(HUBER_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
 
-rule!(BINARY_CROSS_ENTROPY, Rule::Results(Way::Transposed, &[0, 1, 2]));
+forward_kernel!(BINARY_CROSS_ENTROPY, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2]));
 
-rule!(BINARY_CROSS_ENTROPY_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
+forward_kernel!(BINARY_CROSS_ENTROPY_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3]));
 
-rule!(BINARY_CROSS_ENTROPY_WITH_LOGITS, Rule::Results(Way::Transposed, &[0, 1, 2, 3]));
+forward_kernel!(
+    BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3])
+);
 
-rule!(KL_DIV, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(KL_DIV, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(NLL_LOSS_FORWARD, Rule::Results(Way::Transposed, &[0, 2]));
+forward_kernel!(NLL_LOSS_FORWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
 
-rule!(NLL_LOSS_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 3]));
+forward_kernel!(NLL_LOSS_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 3]));
 
-rule!(_CROSS_ENTROPY, Rule::Results(Way::Transposed, &[0, 2]));
+forward_kernel!(_CROSS_ENTROPY, ForwardKernel::Functional(JvpRule::Transposed, &[0, 2]));
 
-rule!(_CROSS_ENTROPY_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 3]));
+forward_kernel!(_CROSS_ENTROPY_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 3]));

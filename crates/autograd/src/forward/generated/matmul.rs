@@ -3,7 +3,7 @@
 //! Tangents of the operators in `matmul`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -22,7 +22,7 @@ fn mm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(MM, Rule::Results(Way::Formula(mm_tangents), &[0, 1]));
+forward_kernel!(MM, ForwardKernel::Functional(JvpRule::Formula(mm_tangents), &[0, 1]));
 
 fn bmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let mat2_p = call.argument(1)?.tensor()?;
@@ -38,7 +38,7 @@ fn bmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(BMM, Rule::Results(Way::Formula(bmm_tangents), &[0, 1]));
+forward_kernel!(BMM, ForwardKernel::Functional(JvpRule::Formula(bmm_tangents), &[0, 1]));
 
 fn addmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -59,9 +59,9 @@ fn addmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADDMM, Rule::Results(Way::Formula(addmm_tangents), &[0, 1, 2]));
+forward_kernel!(ADDMM, ForwardKernel::Functional(JvpRule::Formula(addmm_tangents), &[0, 1, 2]));
 
-rule!(ADDMM_, Rule::InPlace { twin: &ops::ADDMM, order: &[] });
+forward_kernel!(ADDMM_, ForwardKernel::InPlace { functional: &ops::ADDMM, order: &[] });
 
 fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -82,9 +82,9 @@ fn baddbmm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(BADDBMM, Rule::Results(Way::Formula(baddbmm_tangents), &[0, 1, 2]));
+forward_kernel!(BADDBMM, ForwardKernel::Functional(JvpRule::Formula(baddbmm_tangents), &[0, 1, 2]));
 
-rule!(BADDBMM_, Rule::InPlace { twin: &ops::BADDBMM, order: &[] });
+forward_kernel!(BADDBMM_, ForwardKernel::InPlace { functional: &ops::BADDBMM, order: &[] });
 
 fn mv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -100,7 +100,7 @@ fn mv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(MV, Rule::Results(Way::Formula(mv_tangents), &[0, 1]));
+forward_kernel!(MV, ForwardKernel::Functional(JvpRule::Formula(mv_tangents), &[0, 1]));
 
 fn addmv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let alpha = call.argument(4)?.scalar()?;
@@ -121,9 +121,9 @@ fn addmv_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(ADDMV, Rule::Results(Way::Formula(addmv_tangents), &[0, 1, 2]));
+forward_kernel!(ADDMV, ForwardKernel::Functional(JvpRule::Formula(addmv_tangents), &[0, 1, 2]));
 
-rule!(ADDMV_, Rule::InPlace { twin: &ops::ADDMV, order: &[] });
+forward_kernel!(ADDMV_, ForwardKernel::InPlace { functional: &ops::ADDMV, order: &[] });
 
 fn dot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -139,7 +139,7 @@ fn dot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(DOT, Rule::Results(Way::Formula(dot_tangents), &[0, 1]));
+forward_kernel!(DOT, ForwardKernel::Functional(JvpRule::Formula(dot_tangents), &[0, 1]));
 
 fn vdot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let other_p = call.argument(1)?.tensor()?;
@@ -155,4 +155,4 @@ fn vdot_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(VDOT, Rule::Results(Way::Formula(vdot_tangents), &[0, 1]));
+forward_kernel!(VDOT, ForwardKernel::Functional(JvpRule::Formula(vdot_tangents), &[0, 1]));

@@ -3,7 +3,7 @@
 //! Tangents of the operators in `normalization`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::{Tensor, ops};
@@ -65,9 +65,12 @@ fn native_layer_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-rule!(NATIVE_LAYER_NORM, Rule::Results(Way::Formula(native_layer_norm_tangents), &[0, 2, 3]));
+forward_kernel!(
+    NATIVE_LAYER_NORM,
+    ForwardKernel::Functional(JvpRule::Formula(native_layer_norm_tangents), &[0, 2, 3])
+);
 
-rule!(NATIVE_LAYER_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 5]));
+forward_kernel!(NATIVE_LAYER_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 5]));
 
 fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let C = call.argument(4)?.int()?;
@@ -119,9 +122,12 @@ fn native_group_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-rule!(NATIVE_GROUP_NORM, Rule::Results(Way::Formula(native_group_norm_tangents), &[0, 1, 2]));
+forward_kernel!(
+    NATIVE_GROUP_NORM,
+    ForwardKernel::Functional(JvpRule::Formula(native_group_norm_tangents), &[0, 1, 2])
+);
 
-rule!(NATIVE_GROUP_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 4]));
+forward_kernel!(NATIVE_GROUP_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 4]));
 
 fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     call.refuse(3, "native_batch_norm, for its running_mean")?;
@@ -189,9 +195,12 @@ fn native_batch_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?, tangent2.of(result2)?])
 }
 
-rule!(NATIVE_BATCH_NORM, Rule::Results(Way::Formula(native_batch_norm_tangents), &[0, 1, 2, 3, 4]));
+forward_kernel!(
+    NATIVE_BATCH_NORM,
+    ForwardKernel::Functional(JvpRule::Formula(native_batch_norm_tangents), &[0, 1, 2, 3, 4])
+);
 
-rule!(NATIVE_BATCH_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 2, 3, 4]));
+forward_kernel!(NATIVE_BATCH_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 2, 3, 4]));
 
 fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let eps = call.argument(3)?.optional_float()?;
@@ -227,6 +236,9 @@ fn _fused_rms_norm_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, tangent1.of(result1)?])
 }
 
-rule!(_FUSED_RMS_NORM, Rule::Results(Way::Formula(_fused_rms_norm_tangents), &[0, 2]));
+forward_kernel!(
+    _FUSED_RMS_NORM,
+    ForwardKernel::Functional(JvpRule::Formula(_fused_rms_norm_tangents), &[0, 2])
+);
 
-rule!(_FUSED_RMS_NORM_BACKWARD, Rule::Results(Way::Transposed, &[0, 1, 4]));
+forward_kernel!(_FUSED_RMS_NORM_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1, 4]));

@@ -2,8 +2,8 @@
 
 //! Tangents of the operators in `poisson_binomial`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(POISSON, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(POISSON, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(BINOMIAL, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(BINOMIAL, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -2,7 +2,7 @@
 
 //! Tangents of the operators in `pooling`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -25,17 +25,20 @@ fn max_pool2d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(MAX_POOL2D_WITH_INDICES, Rule::Results(Way::Formula(max_pool2d_with_indices_tangents), &[0]));
+forward_kernel!(
+    MAX_POOL2D_WITH_INDICES,
+    ForwardKernel::Functional(JvpRule::Formula(max_pool2d_with_indices_tangents), &[0])
+);
 
-rule!(MAX_POOL2D_WITH_INDICES_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(MAX_POOL2D_WITH_INDICES_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(AVG_POOL2D, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(AVG_POOL2D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(AVG_POOL2D_BACKWARD, Rule::Results(Way::Linear, &[0, 1]));
+forward_kernel!(AVG_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
 
-rule!(_ADAPTIVE_AVG_POOL2D, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(_ADAPTIVE_AVG_POOL2D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(_ADAPTIVE_AVG_POOL2D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_ADAPTIVE_AVG_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -55,17 +58,20 @@ fn max_pool3d_with_indices_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(MAX_POOL3D_WITH_INDICES, Rule::Results(Way::Formula(max_pool3d_with_indices_tangents), &[0]));
+forward_kernel!(
+    MAX_POOL3D_WITH_INDICES,
+    ForwardKernel::Functional(JvpRule::Formula(max_pool3d_with_indices_tangents), &[0])
+);
 
-rule!(MAX_POOL3D_WITH_INDICES_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(MAX_POOL3D_WITH_INDICES_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
-rule!(AVG_POOL3D, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(AVG_POOL3D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(AVG_POOL3D_BACKWARD, Rule::Results(Way::Linear, &[0, 1]));
+forward_kernel!(AVG_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
 
-rule!(_ADAPTIVE_AVG_POOL3D, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(_ADAPTIVE_AVG_POOL3D, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(_ADAPTIVE_AVG_POOL3D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_ADAPTIVE_AVG_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -85,9 +91,12 @@ fn adaptive_max_pool2d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(ADAPTIVE_MAX_POOL2D, Rule::Results(Way::Formula(adaptive_max_pool2d_tangents), &[0]));
+forward_kernel!(
+    ADAPTIVE_MAX_POOL2D,
+    ForwardKernel::Functional(JvpRule::Formula(adaptive_max_pool2d_tangents), &[0])
+);
 
-rule!(ADAPTIVE_MAX_POOL2D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(ADAPTIVE_MAX_POOL2D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let result0 = call.result(0)?;
@@ -107,6 +116,9 @@ fn adaptive_max_pool3d_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(ADAPTIVE_MAX_POOL3D, Rule::Results(Way::Formula(adaptive_max_pool3d_tangents), &[0]));
+forward_kernel!(
+    ADAPTIVE_MAX_POOL3D,
+    ForwardKernel::Functional(JvpRule::Formula(adaptive_max_pool3d_tangents), &[0])
+);
 
-rule!(ADAPTIVE_MAX_POOL3D_BACKWARD, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(ADAPTIVE_MAX_POOL3D_BACKWARD, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

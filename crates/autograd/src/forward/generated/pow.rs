@@ -2,15 +2,15 @@
 
 //! Tangents of the operators in `pow`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(POW_TENSOR_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(POW_TENSOR_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(POW__SCALAR, Rule::InPlace { twin: &ops::POW_TENSOR_SCALAR, order: &[] });
+forward_kernel!(POW__SCALAR, ForwardKernel::InPlace { functional: &ops::POW_TENSOR_SCALAR, order: &[] });
 
-rule!(POW_TENSOR_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(POW_TENSOR_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(POW__TENSOR, Rule::InPlace { twin: &ops::POW_TENSOR_TENSOR, order: &[] });
+forward_kernel!(POW__TENSOR, ForwardKernel::InPlace { functional: &ops::POW_TENSOR_TENSOR, order: &[] });
 
-rule!(POW_SCALAR, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(POW_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));

@@ -2,6 +2,6 @@
 
 //! Tangents of the operators in `searchsorted`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(BUCKETIZE_SCALAR, Rule::Results(Way::Transposed, &[1]));
+forward_kernel!(BUCKETIZE_SCALAR, ForwardKernel::Functional(JvpRule::Transposed, &[1]));

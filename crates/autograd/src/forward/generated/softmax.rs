@@ -2,7 +2,7 @@
 
 //! Tangents of the operators in `softmax`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -18,9 +18,9 @@ fn _softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(_SOFTMAX, Rule::Results(Way::Formula(_softmax_tangents), &[0]));
+forward_kernel!(_SOFTMAX, ForwardKernel::Functional(JvpRule::Formula(_softmax_tangents), &[0]));
 
-rule!(_SOFTMAX_BACKWARD_DATA, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_SOFTMAX_BACKWARD_DATA, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));
 
 fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(1)?.int()?;
@@ -36,6 +36,6 @@ fn _log_softmax_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(_LOG_SOFTMAX, Rule::Results(Way::Formula(_log_softmax_tangents), &[0]));
+forward_kernel!(_LOG_SOFTMAX, ForwardKernel::Functional(JvpRule::Formula(_log_softmax_tangents), &[0]));
 
-rule!(_LOG_SOFTMAX_BACKWARD_DATA, Rule::Results(Way::Transposed, &[0, 1]));
+forward_kernel!(_LOG_SOFTMAX_BACKWARD_DATA, ForwardKernel::Functional(JvpRule::Transposed, &[0, 1]));

@@ -2,7 +2,7 @@
 
 //! Tangents of the operators in `sort`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
@@ -18,7 +18,7 @@ fn sort_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(SORT, Rule::Results(Way::Formula(sort_tangents), &[0]));
+forward_kernel!(SORT, ForwardKernel::Functional(JvpRule::Formula(sort_tangents), &[0]));
 
 fn sort_stable_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(2)?.int()?;
@@ -31,7 +31,7 @@ fn sort_stable_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(SORT_STABLE, Rule::Results(Way::Formula(sort_stable_tangents), &[0]));
+forward_kernel!(SORT_STABLE, ForwardKernel::Functional(JvpRule::Formula(sort_stable_tangents), &[0]));
 
 fn topk_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let dim = call.argument(2)?.int()?;
@@ -44,4 +44,4 @@ fn topk_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?, Value::None])
 }
 
-rule!(TOPK, Rule::Results(Way::Formula(topk_tangents), &[0]));
+forward_kernel!(TOPK, ForwardKernel::Functional(JvpRule::Formula(topk_tangents), &[0]));

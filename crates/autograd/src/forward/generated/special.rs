@@ -2,57 +2,60 @@
 
 //! Tangents of the operators in `special`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(SINC, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SINC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SINC_, Rule::InPlace { twin: &ops::SINC, order: &[] });
+forward_kernel!(SINC_, ForwardKernel::InPlace { functional: &ops::SINC, order: &[] });
 
-rule!(LOGIT, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LOGIT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOGIT_, Rule::InPlace { twin: &ops::LOGIT, order: &[] });
+forward_kernel!(LOGIT_, ForwardKernel::InPlace { functional: &ops::LOGIT, order: &[] });
 
-rule!(XLOGY_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(XLOGY_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(XLOGY__TENSOR, Rule::InPlace { twin: &ops::XLOGY_TENSOR, order: &[] });
+forward_kernel!(XLOGY__TENSOR, ForwardKernel::InPlace { functional: &ops::XLOGY_TENSOR, order: &[] });
 
-rule!(XLOGY_SCALAR_SELF, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(XLOGY_SCALAR_SELF, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
 
-rule!(XLOGY_SCALAR_OTHER, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(XLOGY_SCALAR_OTHER, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(XLOGY__SCALAR_OTHER, Rule::InPlace { twin: &ops::XLOGY_SCALAR_OTHER, order: &[] });
+forward_kernel!(
+    XLOGY__SCALAR_OTHER,
+    ForwardKernel::InPlace { functional: &ops::XLOGY_SCALAR_OTHER, order: &[] }
+);
 
-rule!(SPECIAL_XLOG1PY, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SPECIAL_XLOG1PY, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SPECIAL_XLOG1PY_SELF_SCALAR, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(SPECIAL_XLOG1PY_SELF_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
 
-rule!(SPECIAL_XLOG1PY_OTHER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_XLOG1PY_OTHER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOGADDEXP, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LOGADDEXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(LOGADDEXP2, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LOGADDEXP2, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(HEAVISIDE_, Rule::Overwritten);
+forward_kernel!(HEAVISIDE_, ForwardKernel::Overwrite);
 
-rule!(NEXTAFTER, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(NEXTAFTER, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(NEXTAFTER_, Rule::InPlace { twin: &ops::NEXTAFTER, order: &[] });
+forward_kernel!(NEXTAFTER_, ForwardKernel::InPlace { functional: &ops::NEXTAFTER, order: &[] });
 
-rule!(LDEXP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LDEXP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(LDEXP_, Rule::InPlace { twin: &ops::LDEXP_TENSOR, order: &[] });
+forward_kernel!(LDEXP_, ForwardKernel::InPlace { functional: &ops::LDEXP_TENSOR, order: &[] });
 
-rule!(FREXP_TENSOR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(FREXP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(NAN_TO_NUM, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(NAN_TO_NUM, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(NAN_TO_NUM_, Rule::InPlace { twin: &ops::NAN_TO_NUM, order: &[] });
+forward_kernel!(NAN_TO_NUM_, ForwardKernel::InPlace { functional: &ops::NAN_TO_NUM, order: &[] });
 
-rule!(SPECIAL_ENTR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_ENTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_NDTR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_NDTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_LOG_NDTR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_LOG_NDTR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_ERFCX, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_ERFCX, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

@@ -2,63 +2,63 @@
 
 //! Tangents of the operators in `special_scalar`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(ERFINV, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ERFINV, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ERFINV_, Rule::InPlace { twin: &ops::ERFINV, order: &[] });
+forward_kernel!(ERFINV_, ForwardKernel::InPlace { functional: &ops::ERFINV, order: &[] });
 
-rule!(SPECIAL_NDTRI, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_NDTRI, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LGAMMA, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LGAMMA_, Rule::InPlace { twin: &ops::LGAMMA, order: &[] });
+forward_kernel!(LGAMMA_, ForwardKernel::InPlace { functional: &ops::LGAMMA, order: &[] });
 
-rule!(DIGAMMA, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(DIGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(DIGAMMA_, Rule::InPlace { twin: &ops::DIGAMMA, order: &[] });
+forward_kernel!(DIGAMMA_, ForwardKernel::InPlace { functional: &ops::DIGAMMA, order: &[] });
 
-rule!(POLYGAMMA, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(POLYGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
 
-rule!(POLYGAMMA_, Rule::InPlace { twin: &ops::POLYGAMMA, order: &[1, 0] });
+forward_kernel!(POLYGAMMA_, ForwardKernel::InPlace { functional: &ops::POLYGAMMA, order: &[1, 0] });
 
-rule!(SPECIAL_ZETA, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(SPECIAL_ZETA, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(SPECIAL_ZETA_SELF_SCALAR, Rule::Results(Way::Pointwise, &[1]));
+forward_kernel!(SPECIAL_ZETA_SELF_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[1]));
 
-rule!(SPECIAL_ZETA_OTHER_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_ZETA_OTHER_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(I0, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(I0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(I0_, Rule::InPlace { twin: &ops::I0, order: &[] });
+forward_kernel!(I0_, ForwardKernel::InPlace { functional: &ops::I0, order: &[] });
 
-rule!(SPECIAL_I0E, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_I0E, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_I1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_I1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_I1E, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_I1E, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(IGAMMA, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(IGAMMA, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(IGAMMA_, Rule::InPlace { twin: &ops::IGAMMA, order: &[] });
+forward_kernel!(IGAMMA_, ForwardKernel::InPlace { functional: &ops::IGAMMA, order: &[] });
 
-rule!(IGAMMAC, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(IGAMMAC, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(IGAMMAC_, Rule::InPlace { twin: &ops::IGAMMAC, order: &[] });
+forward_kernel!(IGAMMAC_, ForwardKernel::InPlace { functional: &ops::IGAMMAC, order: &[] });
 
-rule!(SPECIAL_BESSEL_J0, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_BESSEL_J0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_BESSEL_J1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_BESSEL_J1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_BESSEL_Y0, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_BESSEL_Y0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_BESSEL_Y1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_BESSEL_Y1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_MODIFIED_BESSEL_K0, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_MODIFIED_BESSEL_K0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_MODIFIED_BESSEL_K1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_MODIFIED_BESSEL_K1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_MODIFIED_BESSEL_I0, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_MODIFIED_BESSEL_I0, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SPECIAL_MODIFIED_BESSEL_I1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SPECIAL_MODIFIED_BESSEL_I1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));

@@ -2,10 +2,10 @@
 
 //! Tangents of the operators in `split`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(SPLIT_TENSOR, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SPLIT_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SPLIT_WITH_SIZES, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SPLIT_WITH_SIZES, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(UNBIND_INT, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(UNBIND_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));

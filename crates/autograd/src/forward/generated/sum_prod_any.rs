@@ -2,79 +2,20 @@
 
 //! Tangents of the operators in `sum_prod_any`.
 
-use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
-use flambeau_core::Result;
-use flambeau_ops::dispatch::Value;
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(SUM, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SUM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SUM_DIM_INTLIST, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SUM_DIM_INTLIST, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(NANSUM, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(NANSUM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(MEAN, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(MEAN, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(MEAN_DIM, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(MEAN_DIM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(PROD, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(PROD, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(PROD_DIM_INT, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(PROD_DIM_INT, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(LOGSUMEXP, Rule::Results(Way::Transposed, &[0]));
-
-rule!(MAX, Rule::Results(Way::Transposed, &[0]));
-
-fn max_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
-    let dim = call.argument(1)?.int()?;
-    let keepdim = call.argument(2)?.bool()?;
-    let result0 = call.result(0)?;
-    let result1 = call.result(1)?;
-    let mut tangent0 = Sum::default();
-    if let Some(self_t) = call.tangent(0) {
-        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
-    }
-    Ok(vec![tangent0.of(result0)?, Value::None])
-}
-
-rule!(MAX_DIM, Rule::Results(Way::Formula(max_dim_tangents), &[0]));
-
-rule!(AMAX, Rule::Results(Way::Transposed, &[0]));
-
-rule!(MIN, Rule::Results(Way::Transposed, &[0]));
-
-fn min_dim_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
-    let dim = call.argument(1)?.int()?;
-    let keepdim = call.argument(2)?.bool()?;
-    let result0 = call.result(0)?;
-    let result1 = call.result(1)?;
-    let mut tangent0 = Sum::default();
-    if let Some(self_t) = call.tangent(0) {
-        tangent0.add(formulas::selected_tangent(self_t, dim, result1, keepdim)?)?;
-    }
-    Ok(vec![tangent0.of(result0)?, Value::None])
-}
-
-rule!(MIN_DIM, Rule::Results(Way::Formula(min_dim_tangents), &[0]));
-
-rule!(AMIN, Rule::Results(Way::Transposed, &[0]));
-
-rule!(AMINMAX, Rule::Results(Way::Transposed, &[0]));
-
-rule!(VAR_CORRECTION, Rule::Results(Way::Transposed, &[0]));
-
-rule!(VAR_MEAN_CORRECTION, Rule::Results(Way::Transposed, &[0]));
-
-rule!(STD_CORRECTION, Rule::Results(Way::Transposed, &[0]));
-
-rule!(STD_MEAN_CORRECTION, Rule::Results(Way::Transposed, &[0]));
-
-rule!(LINALG_VECTOR_NORM, Rule::Results(Way::Transposed, &[0]));
-
-rule!(NORM_SCALAR, Rule::Results(Way::Transposed, &[0]));
-
-rule!(NORM_SCALAROPT_DTYPE, Rule::Results(Way::Transposed, &[0]));
-
-rule!(NORM_SCALAROPT_DIM, Rule::Results(Way::Transposed, &[0]));
-
-rule!(NORM_SCALAROPT_DIM_DTYPE, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(LOGSUMEXP, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

@@ -2,45 +2,45 @@
 
 //! Tangents of the operators in `ternary`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(LERP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1, 2]));
+forward_kernel!(LERP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
 
-rule!(LERP__TENSOR, Rule::InPlace { twin: &ops::LERP_TENSOR, order: &[] });
+forward_kernel!(LERP__TENSOR, ForwardKernel::InPlace { functional: &ops::LERP_TENSOR, order: &[] });
 
-rule!(LERP_SCALAR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(LERP_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(LERP__SCALAR, Rule::InPlace { twin: &ops::LERP_SCALAR, order: &[] });
+forward_kernel!(LERP__SCALAR, ForwardKernel::InPlace { functional: &ops::LERP_SCALAR, order: &[] });
 
-rule!(ADDCMUL, Rule::Results(Way::Pointwise, &[0, 1, 2]));
+forward_kernel!(ADDCMUL, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
 
-rule!(ADDCMUL_, Rule::InPlace { twin: &ops::ADDCMUL, order: &[] });
+forward_kernel!(ADDCMUL_, ForwardKernel::InPlace { functional: &ops::ADDCMUL, order: &[] });
 
-rule!(ADDCDIV, Rule::Results(Way::Pointwise, &[0, 1, 2]));
+forward_kernel!(ADDCDIV, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
 
-rule!(ADDCDIV_, Rule::InPlace { twin: &ops::ADDCDIV, order: &[] });
+forward_kernel!(ADDCDIV_, ForwardKernel::InPlace { functional: &ops::ADDCDIV, order: &[] });
 
-rule!(CLAMP, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(CLAMP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(CLAMP_, Rule::InPlace { twin: &ops::CLAMP, order: &[] });
+forward_kernel!(CLAMP_, ForwardKernel::InPlace { functional: &ops::CLAMP, order: &[] });
 
-rule!(CLAMP_TENSOR, Rule::Results(Way::Pointwise, &[0, 1, 2]));
+forward_kernel!(CLAMP_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1, 2]));
 
-rule!(CLAMP__TENSOR, Rule::InPlace { twin: &ops::CLAMP_TENSOR, order: &[] });
+forward_kernel!(CLAMP__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_TENSOR, order: &[] });
 
-rule!(CLAMP_MIN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(CLAMP_MIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(CLAMP_MIN_, Rule::InPlace { twin: &ops::CLAMP_MIN, order: &[] });
+forward_kernel!(CLAMP_MIN_, ForwardKernel::InPlace { functional: &ops::CLAMP_MIN, order: &[] });
 
-rule!(CLAMP_MIN_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(CLAMP_MIN_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(CLAMP_MIN__TENSOR, Rule::InPlace { twin: &ops::CLAMP_MIN_TENSOR, order: &[] });
+forward_kernel!(CLAMP_MIN__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_MIN_TENSOR, order: &[] });
 
-rule!(CLAMP_MAX, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(CLAMP_MAX, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(CLAMP_MAX_, Rule::InPlace { twin: &ops::CLAMP_MAX, order: &[] });
+forward_kernel!(CLAMP_MAX_, ForwardKernel::InPlace { functional: &ops::CLAMP_MAX, order: &[] });
 
-rule!(CLAMP_MAX_TENSOR, Rule::Results(Way::Pointwise, &[0, 1]));
+forward_kernel!(CLAMP_MAX_TENSOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0, 1]));
 
-rule!(CLAMP_MAX__TENSOR, Rule::InPlace { twin: &ops::CLAMP_MAX_TENSOR, order: &[] });
+forward_kernel!(CLAMP_MAX__TENSOR, ForwardKernel::InPlace { functional: &ops::CLAMP_MAX_TENSOR, order: &[] });

@@ -2,13 +2,13 @@
 
 //! Tangents of the operators in `tril_triu`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(TRIL, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(TRIL, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(TRIL_, Rule::InPlace { twin: &ops::TRIL, order: &[] });
+forward_kernel!(TRIL_, ForwardKernel::InPlace { functional: &ops::TRIL, order: &[] });
 
-rule!(TRIU, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(TRIU, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(TRIU_, Rule::InPlace { twin: &ops::TRIU, order: &[] });
+forward_kernel!(TRIU_, ForwardKernel::InPlace { functional: &ops::TRIU, order: &[] });

@@ -2,159 +2,159 @@
 
 //! Tangents of the operators in `unary`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 use flambeau_ops::ops;
 
-rule!(NEG, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(NEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(NEG_, Rule::InPlace { twin: &ops::NEG, order: &[] });
+forward_kernel!(NEG_, ForwardKernel::InPlace { functional: &ops::NEG, order: &[] });
 
-rule!(ABS, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ABS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ABS_, Rule::InPlace { twin: &ops::ABS, order: &[] });
+forward_kernel!(ABS_, ForwardKernel::InPlace { functional: &ops::ABS, order: &[] });
 
-rule!(SIGN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SIGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SIGN_, Rule::InPlace { twin: &ops::SIGN, order: &[] });
+forward_kernel!(SIGN_, ForwardKernel::InPlace { functional: &ops::SIGN, order: &[] });
 
-rule!(SGN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SGN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SGN_, Rule::InPlace { twin: &ops::SGN, order: &[] });
+forward_kernel!(SGN_, ForwardKernel::InPlace { functional: &ops::SGN, order: &[] });
 
-rule!(EXP, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(EXP, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(EXP_, Rule::InPlace { twin: &ops::EXP, order: &[] });
+forward_kernel!(EXP_, ForwardKernel::InPlace { functional: &ops::EXP, order: &[] });
 
-rule!(EXP2, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(EXP2, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(EXP2_, Rule::InPlace { twin: &ops::EXP2, order: &[] });
+forward_kernel!(EXP2_, ForwardKernel::InPlace { functional: &ops::EXP2, order: &[] });
 
-rule!(EXPM1, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(EXPM1, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(EXPM1_, Rule::InPlace { twin: &ops::EXPM1, order: &[] });
+forward_kernel!(EXPM1_, ForwardKernel::InPlace { functional: &ops::EXPM1, order: &[] });
 
-rule!(LOG, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LOG, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOG_, Rule::InPlace { twin: &ops::LOG, order: &[] });
+forward_kernel!(LOG_, ForwardKernel::InPlace { functional: &ops::LOG, order: &[] });
 
-rule!(LOG1P, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LOG1P, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOG1P_, Rule::InPlace { twin: &ops::LOG1P, order: &[] });
+forward_kernel!(LOG1P_, ForwardKernel::InPlace { functional: &ops::LOG1P, order: &[] });
 
-rule!(LOG2, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LOG2, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOG2_, Rule::InPlace { twin: &ops::LOG2, order: &[] });
+forward_kernel!(LOG2_, ForwardKernel::InPlace { functional: &ops::LOG2, order: &[] });
 
-rule!(LOG10, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(LOG10, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(LOG10_, Rule::InPlace { twin: &ops::LOG10, order: &[] });
+forward_kernel!(LOG10_, ForwardKernel::InPlace { functional: &ops::LOG10, order: &[] });
 
-rule!(SQRT, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SQRT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SQRT_, Rule::InPlace { twin: &ops::SQRT, order: &[] });
+forward_kernel!(SQRT_, ForwardKernel::InPlace { functional: &ops::SQRT, order: &[] });
 
-rule!(RSQRT, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(RSQRT, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(RSQRT_, Rule::InPlace { twin: &ops::RSQRT, order: &[] });
+forward_kernel!(RSQRT_, ForwardKernel::InPlace { functional: &ops::RSQRT, order: &[] });
 
-rule!(RECIPROCAL, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(RECIPROCAL, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(RECIPROCAL_, Rule::InPlace { twin: &ops::RECIPROCAL, order: &[] });
+forward_kernel!(RECIPROCAL_, ForwardKernel::InPlace { functional: &ops::RECIPROCAL, order: &[] });
 
-rule!(SQUARE, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SQUARE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SQUARE_, Rule::InPlace { twin: &ops::SQUARE, order: &[] });
+forward_kernel!(SQUARE_, ForwardKernel::InPlace { functional: &ops::SQUARE, order: &[] });
 
-rule!(SIN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SIN_, Rule::InPlace { twin: &ops::SIN, order: &[] });
+forward_kernel!(SIN_, ForwardKernel::InPlace { functional: &ops::SIN, order: &[] });
 
-rule!(COS, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(COS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(COS_, Rule::InPlace { twin: &ops::COS, order: &[] });
+forward_kernel!(COS_, ForwardKernel::InPlace { functional: &ops::COS, order: &[] });
 
-rule!(TAN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(TAN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(TAN_, Rule::InPlace { twin: &ops::TAN, order: &[] });
+forward_kernel!(TAN_, ForwardKernel::InPlace { functional: &ops::TAN, order: &[] });
 
-rule!(ASIN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ASIN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ASIN_, Rule::InPlace { twin: &ops::ASIN, order: &[] });
+forward_kernel!(ASIN_, ForwardKernel::InPlace { functional: &ops::ASIN, order: &[] });
 
-rule!(ACOS, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ACOS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ACOS_, Rule::InPlace { twin: &ops::ACOS, order: &[] });
+forward_kernel!(ACOS_, ForwardKernel::InPlace { functional: &ops::ACOS, order: &[] });
 
-rule!(ATAN, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ATAN, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ATAN_, Rule::InPlace { twin: &ops::ATAN, order: &[] });
+forward_kernel!(ATAN_, ForwardKernel::InPlace { functional: &ops::ATAN, order: &[] });
 
-rule!(SINH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SINH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SINH_, Rule::InPlace { twin: &ops::SINH, order: &[] });
+forward_kernel!(SINH_, ForwardKernel::InPlace { functional: &ops::SINH, order: &[] });
 
-rule!(COSH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(COSH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(COSH_, Rule::InPlace { twin: &ops::COSH, order: &[] });
+forward_kernel!(COSH_, ForwardKernel::InPlace { functional: &ops::COSH, order: &[] });
 
-rule!(TANH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(TANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(TANH_, Rule::InPlace { twin: &ops::TANH, order: &[] });
+forward_kernel!(TANH_, ForwardKernel::InPlace { functional: &ops::TANH, order: &[] });
 
-rule!(SIGMOID, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(SIGMOID, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(SIGMOID_, Rule::InPlace { twin: &ops::SIGMOID, order: &[] });
+forward_kernel!(SIGMOID_, ForwardKernel::InPlace { functional: &ops::SIGMOID, order: &[] });
 
-rule!(ERF, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ERF, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ERF_, Rule::InPlace { twin: &ops::ERF, order: &[] });
+forward_kernel!(ERF_, ForwardKernel::InPlace { functional: &ops::ERF, order: &[] });
 
-rule!(ERFC, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ERFC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ERFC_, Rule::InPlace { twin: &ops::ERFC, order: &[] });
+forward_kernel!(ERFC_, ForwardKernel::InPlace { functional: &ops::ERFC, order: &[] });
 
-rule!(FLOOR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(FLOOR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(FLOOR_, Rule::InPlace { twin: &ops::FLOOR, order: &[] });
+forward_kernel!(FLOOR_, ForwardKernel::InPlace { functional: &ops::FLOOR, order: &[] });
 
-rule!(CEIL, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(CEIL, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(CEIL_, Rule::InPlace { twin: &ops::CEIL, order: &[] });
+forward_kernel!(CEIL_, ForwardKernel::InPlace { functional: &ops::CEIL, order: &[] });
 
-rule!(ROUND, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ROUND, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ROUND_, Rule::InPlace { twin: &ops::ROUND, order: &[] });
+forward_kernel!(ROUND_, ForwardKernel::InPlace { functional: &ops::ROUND, order: &[] });
 
-rule!(ROUND_DECIMALS, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ROUND_DECIMALS, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ROUND__DECIMALS, Rule::InPlace { twin: &ops::ROUND_DECIMALS, order: &[] });
+forward_kernel!(ROUND__DECIMALS, ForwardKernel::InPlace { functional: &ops::ROUND_DECIMALS, order: &[] });
 
-rule!(TRUNC, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(TRUNC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(TRUNC_, Rule::InPlace { twin: &ops::TRUNC, order: &[] });
+forward_kernel!(TRUNC_, ForwardKernel::InPlace { functional: &ops::TRUNC, order: &[] });
 
-rule!(FRAC, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(FRAC, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(FRAC_, Rule::InPlace { twin: &ops::FRAC, order: &[] });
+forward_kernel!(FRAC_, ForwardKernel::InPlace { functional: &ops::FRAC, order: &[] });
 
-rule!(DEG2RAD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(DEG2RAD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(DEG2RAD_, Rule::InPlace { twin: &ops::DEG2RAD, order: &[] });
+forward_kernel!(DEG2RAD_, ForwardKernel::InPlace { functional: &ops::DEG2RAD, order: &[] });
 
-rule!(ANGLE, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ANGLE, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(RAD2DEG, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(RAD2DEG, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(RAD2DEG_, Rule::InPlace { twin: &ops::RAD2DEG, order: &[] });
+forward_kernel!(RAD2DEG_, ForwardKernel::InPlace { functional: &ops::RAD2DEG, order: &[] });
 
-rule!(ASINH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ASINH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ASINH_, Rule::InPlace { twin: &ops::ASINH, order: &[] });
+forward_kernel!(ASINH_, ForwardKernel::InPlace { functional: &ops::ASINH, order: &[] });
 
-rule!(ACOSH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ACOSH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ACOSH_, Rule::InPlace { twin: &ops::ACOSH, order: &[] });
+forward_kernel!(ACOSH_, ForwardKernel::InPlace { functional: &ops::ACOSH, order: &[] });
 
-rule!(ATANH, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(ATANH, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
-rule!(ATANH_, Rule::InPlace { twin: &ops::ATANH, order: &[] });
+forward_kernel!(ATANH_, ForwardKernel::InPlace { functional: &ops::ATANH, order: &[] });

@@ -2,12 +2,12 @@
 
 //! Tangents of the operators in `unique`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(_UNIQUE2, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(_UNIQUE2, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(UNIQUE_CONSECUTIVE, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(UNIQUE_CONSECUTIVE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(UNIQUE_DIM, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(UNIQUE_DIM, ForwardKernel::Functional(JvpRule::Transposed, &[0]));
 
-rule!(UNIQUE_DIM_CONSECUTIVE, Rule::Results(Way::Transposed, &[0]));
+forward_kernel!(UNIQUE_DIM_CONSECUTIVE, ForwardKernel::Functional(JvpRule::Transposed, &[0]));

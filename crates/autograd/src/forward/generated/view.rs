@@ -3,19 +3,19 @@
 //! Tangents of the operators in `view`.
 
 use crate::formulas;
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::Result;
 use flambeau_ops::dispatch::Value;
 
-rule!(EXPAND, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(EXPAND, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(PERMUTE, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(PERMUTE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(TRANSPOSE_INT, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(TRANSPOSE_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(VIEW, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(VIEW, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(ALIAS, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(ALIAS, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
 fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let self_p = call.argument(0)?.tensor()?;
@@ -30,20 +30,20 @@ fn as_strided_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(AS_STRIDED, Rule::Results(Way::Formula(as_strided_tangents), &[0]));
+forward_kernel!(AS_STRIDED, ForwardKernel::Functional(JvpRule::Formula(as_strided_tangents), &[0]));
 
-rule!(SELECT_INT, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SELECT_INT, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SLICE_TENSOR, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SLICE_TENSOR, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(UNSQUEEZE, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(UNSQUEEZE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SQUEEZE, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SQUEEZE, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SQUEEZE_DIM, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SQUEEZE_DIM, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SQUEEZE_DIMS, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SQUEEZE_DIMS, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(DIAGONAL, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(DIAGONAL, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(UNFOLD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(UNFOLD, ForwardKernel::Functional(JvpRule::Linear, &[0]));

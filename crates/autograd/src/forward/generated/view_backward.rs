@@ -2,20 +2,20 @@
 
 //! Tangents of the operators in `view_backward`.
 
-use crate::forward::{Rule, Way, rule};
+use crate::forward::{ForwardKernel, JvpRule, forward_kernel};
 
-rule!(SELECT_BACKWARD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SELECT_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SLICE_BACKWARD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(SLICE_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(DIAGONAL_BACKWARD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(DIAGONAL_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(UNFOLD_BACKWARD, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(UNFOLD_BACKWARD, ForwardKernel::Functional(JvpRule::Linear, &[0]));
 
-rule!(SELECT_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
+forward_kernel!(SELECT_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
 
-rule!(SLICE_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
+forward_kernel!(SLICE_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
 
-rule!(DIAGONAL_SCATTER, Rule::Results(Way::Linear, &[0, 1]));
+forward_kernel!(DIAGONAL_SCATTER, ForwardKernel::Functional(JvpRule::Linear, &[0, 1]));
 
-rule!(DIAG_EMBED, Rule::Results(Way::Linear, &[0]));
+forward_kernel!(DIAG_EMBED, ForwardKernel::Functional(JvpRule::Linear, &[0]));

@@ -2,22 +2,22 @@
 
 //! Tangents of the operators in `view_in_place`.
 
-use crate::forward::{Rule, rule};
+use crate::forward::{ForwardKernel, forward_kernel};
 
-rule!(SQUEEZE_, Rule::ViewInPlace);
+forward_kernel!(SQUEEZE_, ForwardKernel::ViewInPlace);
 
-rule!(SQUEEZE__DIM, Rule::ViewInPlace);
+forward_kernel!(SQUEEZE__DIM, ForwardKernel::ViewInPlace);
 
-rule!(SQUEEZE__DIMS, Rule::ViewInPlace);
+forward_kernel!(SQUEEZE__DIMS, ForwardKernel::ViewInPlace);
 
-rule!(UNSQUEEZE_, Rule::ViewInPlace);
+forward_kernel!(UNSQUEEZE_, ForwardKernel::ViewInPlace);
 
-rule!(T_, Rule::ViewInPlace);
+forward_kernel!(T_, ForwardKernel::ViewInPlace);
 
-rule!(TRANSPOSE_, Rule::ViewInPlace);
+forward_kernel!(TRANSPOSE_, ForwardKernel::ViewInPlace);
 
-rule!(AS_STRIDED_, Rule::ViewInPlace);
+forward_kernel!(AS_STRIDED_, ForwardKernel::ViewInPlace);
 
-rule!(RESIZE_, Rule::Refused);
+forward_kernel!(RESIZE_, ForwardKernel::Unsupported);
 
-rule!(RESIZE_AS_, Rule::Refused);
+forward_kernel!(RESIZE_AS_, ForwardKernel::Unsupported);

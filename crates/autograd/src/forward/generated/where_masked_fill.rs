@@ -2,14 +2,14 @@
 
 //! Tangents of the operators in `where_masked_fill`.
 
-use crate::forward::{Call, Rule, Sum, Way, rule};
+use crate::forward::{Call, ForwardKernel, JvpRule, Sum, forward_kernel};
 use flambeau_core::{Result, Scalar};
 use flambeau_ops::dispatch::Value;
 use flambeau_ops::ops;
 
-rule!(WHERE_SELF, Rule::Results(Way::Pointwise, &[1, 2]));
+forward_kernel!(WHERE_SELF, ForwardKernel::Functional(JvpRule::Pointwise, &[1, 2]));
 
-rule!(MASKED_FILL_SCALAR, Rule::Results(Way::Pointwise, &[0]));
+forward_kernel!(MASKED_FILL_SCALAR, ForwardKernel::Functional(JvpRule::Pointwise, &[0]));
 
 fn masked_fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     let mask_p = call.argument(1)?.tensor()?;
@@ -24,8 +24,17 @@ fn masked_fill_tensor_tangents(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(vec![tangent0.of(result0)?])
 }
 
-rule!(MASKED_FILL_TENSOR, Rule::Results(Way::Formula(masked_fill_tensor_tangents), &[0, 2]));
+forward_kernel!(
+    MASKED_FILL_TENSOR,
+    ForwardKernel::Functional(JvpRule::Formula(masked_fill_tensor_tangents), &[0, 2])
+);
 
-rule!(MASKED_FILL__SCALAR, Rule::InPlace { twin: &ops::MASKED_FILL_SCALAR, order: &[] });
+forward_kernel!(
+    MASKED_FILL__SCALAR,
+    ForwardKernel::InPlace { functional: &ops::MASKED_FILL_SCALAR, order: &[] }
+);
 
-rule!(MASKED_FILL__TENSOR, Rule::InPlace { twin: &ops::MASKED_FILL_TENSOR, order: &[] });
+forward_kernel!(
+    MASKED_FILL__TENSOR,
+    ForwardKernel::InPlace { functional: &ops::MASKED_FILL_TENSOR, order: &[] }
+);
