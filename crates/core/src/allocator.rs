@@ -1,4 +1,4 @@
-//! Where the bytes of tensors come from: an [`Allocator`] for each kind of device, which programs may replace, and the host's.
+//! Allocators of tensors' bytes: an [`Allocator`] for each kind of device, which programs may replace, and the host's own.
 
 #![expect(unsafe_code, reason = "hands out raw memory")]
 
@@ -28,10 +28,10 @@ use parking_lot::Mutex;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Returns to the system what the library keeps of freed tensors, unless this thread is at work on that.
+/// Returns cached memory of freed tensors to the system, unless this thread holds a lock of the cache.
 #[cold]
-pub(crate) fn release_kept() {
-    if shared_cache::is_at_rest() {
+pub(crate) fn release_cached() {
+    if shared_cache::is_unlocked() {
         CpuAllocator.empty_cache();
     }
 }
@@ -68,13 +68,13 @@ static ALLOCATORS: [Slot; DeviceType::COUNT] = {
     slots
 };
 
-/// Every registration there has been: a reader may still look at a former one. Listed, so that leak checkers see why.
+/// Every registration that was ever made: a reader may still use a former one. They are listed so that leak checkers find a reference.
 static REGISTRATIONS: Mutex<Vec<&'static &'static dyn Allocator>> = Mutex::new(Vec::new());
 
 /// The allocator of a kind of device.
 ///
 /// # Errors
-/// `Device` if there is none: no crate has brought one, or the device has no memory.
+/// `Device` if there is none: no crate has registered one, or the device has no memory.
 #[inline]
 pub fn allocator_for(device_type: DeviceType) -> Result<&'static dyn Allocator> {
     match NonNull::new(ALLOCATORS[device_type as usize].load(Ordering::Acquire)) {
@@ -90,14 +90,14 @@ fn of_backend(device_type: DeviceType) -> Result<&'static dyn Allocator> {
     hooks.map(|hooks| hooks.allocator()).ok_or_else(|| no_allocator(device_type))
 }
 
-/// Whether nobody has [put another](set_allocator) in the place of the [`CpuAllocator`].
+/// Whether the host's allocator is the [`CpuAllocator`], and not [another one](set_allocator).
 #[inline(always)]
 pub(crate) fn cpu_has_its_own_allocator() -> bool {
     ptr::eq(ALLOCATORS[DeviceType::Cpu as usize].load(Ordering::Relaxed), &raw const CPU)
 }
 
-/// Makes `allocator` the one of a kind of device, for allocations from now on. What others have given out stays
-/// theirs to free. The registration takes two words that are never freed.
+/// Makes `allocator` the one of a kind of device, for allocations from now on. Memory of former allocators is freed by those. The
+/// registration takes two words that are never freed.
 pub fn set_allocator(device_type: DeviceType, allocator: &'static dyn Allocator) {
     let registration: &'static &'static dyn Allocator = Box::leak(Box::new(allocator));
     REGISTRATIONS.lock().push(registration);

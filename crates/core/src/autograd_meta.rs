@@ -1,4 +1,4 @@
-//! The seam through which gradients attach to a tensor; core and the operators know no more of them than this.
+//! The interface by which gradients attach to a tensor; core and the operators know no more of them than this.
 #![expect(unsafe_code, reason = "owns a trait object in a block of the thread's free list")]
 
 use crate::allocator::thread_cache::ObjectBlock;
@@ -7,14 +7,15 @@ use std::any::Any;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// What the autograd crate keeps beside a tensor: history, gradient, hooks, the base of a view.
+/// What the autograd crate stores with a tensor: history, gradient, hooks, the base of a view.
 ///
-/// Set at most once in a tensor's life; what changes later changes inside, behind the implementation's own lock.
+/// Set at most once in a tensor's life; what changes later is inside of it, under the implementation's own lock.
 pub trait AutogradMeta: Any + Send + Sync {
-    /// Whether a gradient is asked for, directly or through history.
+    /// Whether the tensor requires a gradient, as a leaf or through its history.
     fn requires_grad(&self) -> bool;
 
-    /// Called when the tensor gets another geometry; says whether those that have saved it must hear of it, by its version.
+    /// Called when the tensor gets another geometry. Returns whether its version must change, so that saved variables of it are found to
+    /// be outdated.
     fn geometry_changed(&self) -> bool {
         false
     }
@@ -29,15 +30,15 @@ unsafe impl Send for AutogradMetaBox {}
 unsafe impl Sync for AutogradMetaBox {}
 
 impl AutogradMetaBox {
-    /// What `make` makes, there from the start: to move it as soon as it is written waits for the writes.
+    /// Boxes the value that `make` returns, built where it stays: `# Note: store forwarding` in the crate's documentation.
     #[inline(always)]
     pub fn new<T: AutogradMeta>(make: impl FnOnce() -> T) -> Self {
         let block = ObjectBlock::new(Layout::new::<T>());
-        let place = block.start().cast::<T>();
+        let value = block.as_ptr().cast::<T>();
         // SAFETY: fresh memory for a `T`.
-        unsafe { place.write(make()) };
-        block.keep();
-        AutogradMetaBox(place)
+        unsafe { value.write(make()) };
+        block.into_raw();
+        AutogradMetaBox(value)
     }
 }
 
@@ -56,7 +57,7 @@ impl Drop for AutogradMetaBox {
     fn drop(&mut self) {
         // SAFETY: `new` got the block for this layout; the value is not used again.
         unsafe {
-            let _block = ObjectBlock::again(self.0.cast(), Layout::for_value::<dyn AutogradMeta>(&**self));
+            let _block = ObjectBlock::from_raw(self.0.cast(), Layout::for_value::<dyn AutogradMeta>(&**self));
             self.0.drop_in_place();
         }
     }

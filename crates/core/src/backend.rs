@@ -1,4 +1,4 @@
-//! Devices that other crates bring: what they are called, how many there are, whose memory it is, how bytes come and go.
+//! Devices that other crates provide: their names, number, allocators, and copies between them.
 
 #![expect(unsafe_code, reason = "copies between devices are by address")]
 
@@ -7,15 +7,15 @@ use crate::{Device, DeviceType, Error, ErrorKind, Result, ensure};
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// A kind of device, brought by a crate at link time:
+/// A kind of device, registered by a crate at link time:
 /// `inventory::submit!(Backend::new(DeviceType::PrivateUse1, "mock", start));`.
 ///
-/// It takes effect in every program that mentions that crate at all. The name is what `"mock:1"` is read and written by.
+/// It takes effect in every program that uses that crate at all. The name is that of `"mock:1"`.
 pub struct Backend {
     device_type: DeviceType,
     name: &'static str,
     start: fn() -> Result<&'static dyn DeviceHooks>,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 inventory::collect!(Backend);
@@ -28,16 +28,16 @@ impl Backend {
         name: &'static str,
         start: fn() -> Result<&'static dyn DeviceHooks>,
     ) -> Self {
-        Backend { device_type, name, start, place: Location::caller() }
+        Backend { device_type, name, start, location: Location::caller() }
     }
 }
 
-/// What there is to a kind of device beside its kernels.
+/// What a kind of device provides beside its kernels.
 pub trait DeviceHooks: Send + Sync {
     /// How many devices of the kind there are.
     fn device_count(&self) -> usize;
 
-    /// The one that is meant where no number is given.
+    /// The index of the device that is used if none is given.
     fn current_device(&self) -> usize;
 
     /// Makes another the current one of this thread.
@@ -46,15 +46,14 @@ pub trait DeviceHooks: Send + Sync {
     /// What the device reports.
     fn set_current_device(&self, index: usize) -> Result<()>;
 
-    /// Whose memory it is.
+    /// The allocator of its memory.
     fn allocator(&self) -> &'static dyn Allocator;
 
-    /// Copies `bytes` bytes from one device to another or within one; each is of this kind or the host. When it returns the bytes
-    /// are there.
+    /// Copies `bytes` bytes from one device to another or within one; each is of this kind or the host. When it returns, the copy is done.
     ///
     /// # Safety
     /// - (valid) Both ranges are inside live allocations of their devices, and they do not overlap.
-    /// - (quiet) Meanwhile nobody else writes to either, or reads `to`.
+    /// - (quiet) Meanwhile no other thread writes to either range, or reads `to`.
     ///
     /// # Errors
     /// What the device reports.
@@ -70,15 +69,15 @@ pub trait DeviceHooks: Send + Sync {
     }
 }
 
-/// What starting a backend came to, or that there is none; an error in parts, since it is each caller's own.
+/// The result of starting a backend, or that there is none. An error is stored as its parts, since each caller gets one of its own.
 type Started = Result<Option<&'static dyn DeviceHooks>, (ErrorKind, String)>;
 
 static STARTED: [OnceLock<Started>; DeviceType::COUNT] = [const { OnceLock::new() }; DeviceType::COUNT];
 
-/// The hooks of a kind of device; `None` where no crate has brought any.
+/// The hooks of a kind of device; `None` if no crate has registered any.
 ///
 /// # Errors
-/// `InvalidArgument` where two crates have, and what starting it came to.
+/// `InvalidArgument` if two crates have, and those of starting it.
 pub fn hooks(device_type: DeviceType) -> Result<Option<&'static dyn DeviceHooks>> {
     let started = STARTED[device_type as usize]
         .get_or_init(|| start(device_type).map_err(|error| (error.kind(), error.to_string())));
@@ -93,7 +92,7 @@ fn start(device_type: DeviceType) -> Result<Option<&'static dyn DeviceHooks>> {
             ErrorKind::InvalidArgument,
             format!(
                 "expected one backend of {device_type:?} but got `{}` from {} and `{}` from {}",
-                backend.name, backend.place, other.name, other.place
+                backend.name, backend.location, other.name, other.location
             ),
         ));
     }
@@ -104,7 +103,7 @@ fn of_type(device_type: DeviceType) -> impl Iterator<Item = &'static Backend> {
     inventory::iter::<Backend>.into_iter().filter(move |backend| backend.device_type == device_type)
 }
 
-/// What its crate calls a kind of device.
+/// The name that its crate has given a kind of device.
 pub(crate) fn name(device_type: DeviceType) -> Option<&'static str> {
     of_type(device_type).next().map(|backend| backend.name)
 }
@@ -179,7 +178,7 @@ impl DeviceGuard {
 impl Drop for DeviceGuard {
     fn drop(&mut self) {
         if let Some((hooks, index)) = self.before {
-            // It was current before; a device that is lost says so at its next use.
+            // It was current before; a device that has failed since reports that at its next use.
             let _ = hooks.set_current_device(index);
         }
     }

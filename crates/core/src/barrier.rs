@@ -1,9 +1,8 @@
-//! A pair of fences of which the one that is passed often costs nothing and the other is a call to the system.
+//! An asymmetric pair of fences: the light one, which is executed often, costs nothing, and the heavy one is a system call.
 //!
 //! Two threads that each write one word and then read the other's need a fence between the two, or both may miss what the
-//! other wrote. Where one of them does so all the time and the other once in a while, the system can have the fence
-//! executed on every processor that runs this process, for the sake of the other one: `membarrier(2)`. What is left for the
-//! first is to keep the compiler from reordering.
+//! other wrote. If one of them does so all the time and the other rarely, the rare one can let the system execute a fence on every
+//! processor that runs this process: `membarrier(2)`. The frequent one then only has to keep the compiler from reordering.
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom), not(miri)))]
 mod imp {
@@ -32,7 +31,7 @@ mod imp {
     }
 }
 
-/// Symmetric fences, which mean the same: what loom and Miri understand, and what keeps other systems compiling.
+/// Symmetric fences of the same meaning, for loom and Miri, and so that other systems compile.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(loom), not(miri))))]
 mod imp {
     use crate::sync::{Ordering, fence};
@@ -51,11 +50,11 @@ mod imp {
     }
 }
 
-/// Between a write and a read of the thread that does so often.
+/// The fence between a write and a read of the thread that does so often.
 pub(crate) use imp::light;
 
-/// Between a write and a read of any other thread. False if the system refuses, which it never did before: a process may
-/// have been forbidden the call since.
+/// The fence between a write and a read of any other thread. False if the system refuses, although [`is_supported`]: a seccomp filter
+/// may have forbidden the call since.
 pub(crate) use imp::heavy;
 
 /// Whether [`heavy`] works here. Where it does not, [`light`] is no fence and must not be relied on.

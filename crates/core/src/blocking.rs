@@ -1,14 +1,14 @@
-//! What surrounds a wait for another thread: a front end that holds a lock of its own, as Python's interpreter does, gives it up
-//! meanwhile, since the other thread may want that lock before it lets go of what is waited for.
+//! A hook around waits for another thread: a front end that holds a lock of its own, such as Python's global interpreter lock, releases
+//! it meanwhile, since the other thread may need that lock before it can release what is waited for.
 
 use std::sync::OnceLock;
 
-/// Calls what it is given, once, with the front end's lock given up.
+/// Calls its argument once, while the front end's lock is released.
 pub type WhileWaiting = fn(wait: &mut dyn FnMut());
 
 static HOOK: OnceLock<WhileWaiting> = OnceLock::new();
 
-/// Has all threads wait for elements that others hold inside of `hook`. The first hook of the process stays.
+/// Makes all waits for guards that other threads hold run inside of `hook`. Only the first call in a process has an effect.
 ///
 /// ```
 /// flambeau_core::blocking::set_while_waiting(|wait| wait());
@@ -17,7 +17,7 @@ pub fn set_while_waiting(hook: WhileWaiting) {
     let _ = HOOK.set(hook);
 }
 
-/// What `wait` comes to.
+/// Runs `wait` inside of the hook, and returns its result.
 pub(crate) fn waiting<R>(wait: impl FnOnce() -> R) -> Option<R> {
     let (mut wait, mut result) = (Some(wait), None);
     let mut once = || result = wait.take().map(|wait| wait());

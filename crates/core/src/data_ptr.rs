@@ -1,4 +1,4 @@
-//! Bytes on some device and how to free them, and the trait of those who give them out.
+//! Bytes on some device and how to free them, and the trait of allocators.
 #![expect(unsafe_code, reason = "calls the deleters of foreign memory")]
 
 use crate::Result;
@@ -7,18 +7,18 @@ use std::{fmt, ptr};
 /// The address of no bytes: not null, and aligned as every allocation of the host is.
 const EMPTY: usize = 64;
 
-/// What an allocator has given out and what it keeps, in bytes as requested (blocks are up to a quarter larger).
+/// What an allocator has allocated and cached, in bytes as requested (blocks are up to a quarter larger).
 ///
-/// While other threads allocate, the numbers are a moment's view; when they rest, all but the peak are exact. The peak
-/// is exact for one thread and may miss up to 64 KiB for each further one.
+/// While other threads allocate, the numbers are approximate; otherwise all but the peak are exact. The peak is exact for one thread,
+/// and may be too small by up to 64 KiB for each further one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// Bytes in allocations that have not been freed.
     pub live_bytes: usize,
-    /// The most that `live_bytes` has been, since the start or the last reset.
+    /// The maximum of `live_bytes` since the start or the last reset.
     pub peak_bytes: usize,
-    /// Bytes of freed blocks kept for later, by all threads, blocks of small objects included.
+    /// Bytes of freed blocks that all threads cache, blocks of small objects included.
     pub cached_bytes: usize,
     /// How many allocations there have been. Those of no bytes do not count.
     pub allocations: u64,
@@ -26,9 +26,9 @@ pub struct MemoryStats {
     pub frees: u64,
 }
 
-/// Gives out the memory of one kind of device.
+/// Allocates the memory of one kind of device.
 pub trait Allocator: Send + Sync {
-    /// At least `bytes` bytes that nobody else uses, uninitialised, on the device that is current for its kind.
+    /// Allocates at least `bytes` bytes, uninitialised, on the device that is current for its kind.
     ///
     /// # Errors
     /// `OutOfMemory` if there are not that many.
@@ -53,25 +53,25 @@ pub trait Allocator: Send + Sync {
     ///
     /// # Safety
     /// - (valid) Both ranges are inside live allocations of this device, and they do not overlap.
-    /// - (quiet) Meanwhile nobody else writes to either, or reads `to`.
+    /// - (quiet) Meanwhile no other thread writes to either range, or reads `to`.
     ///
     /// # Errors
     /// What the device reports.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
 
-    /// Whether the host may read and write the bytes it gives. Where it says no, guards of the host refuse them, and kernels of the
-    /// host that meet them end with a `Device` error.
+    /// Whether the host may read and write the bytes that it allocates. If not, guards of the host refuse them, and kernels of the host
+    /// return a `Device` error for them.
     fn is_host_accessible(&self) -> bool {
         false
     }
 
-    /// What has been given out and what is kept.
+    /// What is allocated and what is cached.
     fn memory_stats(&self) -> MemoryStats;
 
-    /// Lets the peak of the statistics start again from what is live now.
+    /// Resets the peak of the statistics to the bytes that are live now.
     fn reset_peak(&self);
 
-    /// Returns the memory that is kept for later to the system.
+    /// Returns cached memory to the system.
     fn empty_cache(&self);
 }
 
@@ -96,15 +96,15 @@ pub struct DataPtr {
 
 // SAFETY: `DataPtr::new` demands a deleter that may run on any thread; nothing else here dereferences.
 unsafe impl Send for DataPtr {}
-// SAFETY: a shared one only tells its fields.
+// SAFETY: shared references only read its fields.
 unsafe impl Sync for DataPtr {}
 
 impl DataPtr {
     /// Takes over `bytes` bytes at `data`. Without a deleter they are never freed.
     ///
     /// # Safety
-    /// - (valid) The bytes may be read and, unless the caller sees to it that nobody does, written, until the
-    ///   deleter has been called.
+    /// - (valid) The bytes may be read and, unless the caller makes sure that nothing is written, written until the deleter has been
+    ///   called.
     /// - (free) `deleter` may be called with these three values, once, on any thread.
     #[inline]
     pub const unsafe fn new(data: *mut u8, bytes: usize, context: *mut (), deleter: Option<Deleter>) -> Self {
@@ -141,7 +141,7 @@ impl DataPtr {
         DataPtr { data: ptr::null_mut(), bytes: 0, context: ptr::null_mut(), deleter: None }
     }
 
-    /// Where the bytes are.
+    /// The address of the bytes.
     #[inline]
     pub const fn as_ptr(&self) -> *mut u8 {
         self.data

@@ -1,4 +1,4 @@
-//! Where a tensor's elements live.
+//! Devices: where a tensor's elements are stored.
 
 use crate::{Error, ErrorKind, backend};
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum DeviceType {
     Cuda = 1,
     /// No memory at all: shapes and types only.
     Meta = 2,
-    /// A device brought by a crate outside this repository.
+    /// A device of a crate outside this repository.
     PrivateUse1 = 3,
     /// A second one.
     PrivateUse2 = 4,
@@ -36,7 +36,7 @@ impl DeviceType {
         DeviceType::PrivateUse3,
     ];
 
-    /// The name as written in `"cuda:1"`: what the crate that [brings](crate::backend::Backend) a device calls it.
+    /// The name as written in `"cuda:1"`, which the crate that [registers](crate::backend::Backend) a device chooses.
     pub fn name(self) -> &'static str {
         match self {
             DeviceType::Cpu | DeviceType::Meta => self.own_name(),

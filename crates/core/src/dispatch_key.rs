@@ -6,7 +6,7 @@ use std::fmt;
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A reason to choose a kernel; later ones are looked at first. PyTorch's `DispatchKey`.
+        /// A reason to choose a kernel; later keys have priority. PyTorch's `DispatchKey`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DispatchKey { $($(#[$doc])* $name,)* }
@@ -38,7 +38,7 @@ keys! {
     ADInplaceOrView,
     /// Records history.
     Autograd,
-    /// Carries tangents along. No tensor has it: an open dual level puts it in force for its thread.
+    /// Computes tangents. No tensor has it: an open dual level includes it for its thread.
     ForwardGrad,
     /// Automatic choice of precision.
     Autocast,
@@ -52,7 +52,7 @@ keys! {
     ExtensionLayout,
     /// Vectorising transform, reserved.
     Batched,
-    /// A mode of a front end that sees every call as it was made.
+    /// A mode of a front end that intercepts every call before all other keys.
     FunctionMode,
     /// Records the call while a profiler runs. Every call carries it, and operators skip it until then.
     Profiler,
@@ -65,7 +65,7 @@ keys! {
 }
 
 impl DispatchKey {
-    /// How many keys a tensor can carry; the aliases that only registrations use come after.
+    /// How many keys a tensor can carry; the aliases, which only registrations use, come after these.
     pub const COUNT: usize = DispatchKey::CompositeImplicitAutograd as usize;
 
     /// The key of the dense kernels of a device.
@@ -80,7 +80,7 @@ impl DispatchKey {
         }
     }
 
-    /// Whether it names a layout: a tensor that has it is nothing that other kernels could read.
+    /// Whether it names a layout: kernels of other layouts cannot read a tensor that has it.
     pub const fn is_layout(self) -> bool {
         matches!(
             self,
@@ -166,25 +166,25 @@ impl DispatchKeySet {
         DispatchKeySet(self.0 & other.0)
     }
 
-    /// Keys that are looked at after `key`.
+    /// The keys of lower priority than `key`.
     #[inline]
     pub const fn below(self, key: DispatchKey) -> Self {
         DispatchKeySet(self.0 & ((1 << key as u8) - 1))
     }
 
-    /// The key that is looked at first.
+    /// The key of highest priority.
     #[inline]
     pub fn highest(self) -> Option<DispatchKey> {
         DispatchKey::ALL.get(self.highest_index()).copied()
     }
 
-    /// The number of that key, or 64 or more for the empty set: what indexes a table.
+    /// The number of that key, or 64 or more for the empty set: an index into an operator's table of kernels.
     #[inline]
     pub const fn highest_index(self) -> usize {
         63usize.wrapping_sub(self.0.leading_zeros() as usize)
     }
 
-    /// Its keys, first looked at first.
+    /// Its keys, those of highest priority first.
     pub fn iter(self) -> impl Iterator<Item = DispatchKey> {
         DispatchKey::ALL.iter().rev().copied().filter(move |k| self.has(*k))
     }
@@ -210,10 +210,10 @@ impl fmt::Debug for DispatchKeySet {
     }
 }
 
-/// What this thread adds to and takes from every call, and the keys that tensors made by it carry beyond their backend.
+/// The keys that this thread adds to every call and removes from every call, and those that tensors made by it carry beside their
+/// backend's.
 ///
-/// Each word is read and written by itself: reading all of them at once, right after one was written, would have the processor
-/// wait until that write is out of its buffer.
+/// Each word is read and written by itself: see `# Note: store forwarding` in the crate's documentation.
 struct ThreadKeys {
     include: Cell<u64>,
     exclude: Cell<u64>,
@@ -228,7 +228,7 @@ thread_local! {
     } };
 }
 
-/// `keys` with this thread's inclusions added and its exclusions taken away.
+/// `keys` with this thread's inclusions added and its exclusions removed.
 #[inline]
 pub fn apply_thread_keys(keys: DispatchKeySet) -> DispatchKeySet {
     THREAD.with(|thread| DispatchKeySet((keys.0 | thread.include.get()) & !thread.exclude.get()))
@@ -240,14 +240,14 @@ pub fn creation_keys() -> DispatchKeySet {
     THREAD.with(|thread| DispatchKeySet(thread.creation.get()))
 }
 
-/// Changes this thread's keys until it is dropped; then what was before holds again. Drop in reverse order.
+/// Changes this thread's keys until it is dropped, which restores what was before. Guards are to be dropped in reverse order.
 #[must_use = "the change lasts as long as the guard"]
 pub struct ThreadKeysGuard {
     before: Before,
     not_send: std::marker::PhantomData<*const ()>,
 }
 
-/// The one word that a guard has changed, as it was.
+/// The word that a guard has changed, with its former value.
 #[derive(Clone, Copy)]
 enum Before {
     Include(u64),

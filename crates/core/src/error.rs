@@ -22,7 +22,7 @@ pub enum ErrorKind {
     OutOfMemory,
     /// The elements are held by an accessor that conflicts with this use.
     Busy,
-    /// Memory that may not be written, or operands whose memory overlaps in a way that has no answer.
+    /// Memory that may not be written, or operands whose memory overlaps so that the result would be undefined.
     Aliasing,
     /// A rule of automatic differentiation was broken.
     Autograd,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
     NotImplemented,
     /// Reading or writing a file failed, or its content is not what it should be.
     Io,
-    /// The caller asked to stop.
+    /// The caller requested to stop.
     Interrupted,
     /// A fault of the library itself; please report it.
     Internal,

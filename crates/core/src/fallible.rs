@@ -1,11 +1,11 @@
-//! Memory for what grows with data, asked for so that it may fail: lists of elements, of indices, of results.
+//! Fallible allocation of vectors whose length depends on data: of elements, of indices, of results.
 //!
-//! What `Vec` asks for by itself ends the process where there is none. That is for what is small whatever the data are: sizes,
-//! names, nodes. (The Python module keeps a [reserve](crate::allocator::WithReserve) for those.)
+//! `Vec`'s own methods end the process if allocation fails. They are for vectors that are small whatever the data are: sizes, names,
+//! nodes. (The Python module keeps a [reserve](crate::allocator::WithReserve) for those.)
 
 use crate::{Error, ErrorKind, Result, allocator};
 
-/// An empty list with room for `count` values.
+/// An empty vector with capacity for `count` values.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -23,7 +23,7 @@ pub fn with_capacity<T>(count: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
-/// Makes room for just `more` values behind those that are there.
+/// Reserves capacity for exactly `more` further values.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -31,11 +31,11 @@ pub fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
     if list.try_reserve_exact(more).is_ok() {
         return Ok(());
     }
-    allocator::release_kept(); // What freed tensors keep may be what is lacking.
+    allocator::release_cached(); // Cached memory of freed tensors may suffice.
     list.try_reserve_exact(more).map_err(|_| out_of_memory::<T>(list.len().saturating_add(more)))
 }
 
-/// `count` times `value`.
+/// A vector of `count` times `value`.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -55,14 +55,14 @@ pub fn to_vec<T: Clone>(values: &[T]) -> Result<Vec<T>> {
     Ok(list)
 }
 
-/// Puts one more value behind the others.
+/// Appends a value.
 ///
 /// # Errors
-/// `OutOfMemory`; the list is as it was.
+/// `OutOfMemory`; then the vector is unchanged.
 #[inline]
 pub fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
     if list.len() == list.capacity() {
-        reserve(list, list.len().max(4))?; // Twice as many, so that the values are moved a few times only.
+        reserve(list, list.len().max(4))?; // Doubles the capacity, so that values are moved only a few times.
     }
     list.push(value);
     Ok(())
@@ -79,7 +79,7 @@ pub fn collect<T>(values: impl IntoIterator<Item = T>) -> Result<Vec<T>> {
 /// All values of an iterator, unless one of them is an error.
 ///
 /// # Errors
-/// The first, or `OutOfMemory`.
+/// The first error, or `OutOfMemory`.
 pub fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let values = values.into_iter();
     let mut list = with_capacity(values.size_hint().0)?;
@@ -89,7 +89,7 @@ pub fn try_collect<T>(values: impl IntoIterator<Item = Result<T>>) -> Result<Vec
     Ok(list)
 }
 
-/// Whether `bytes` could be had now, for what is going to be asked for in many small parts: views, nodes, lists of lists.
+/// Checks that `bytes` can be allocated now, before many small parts are allocated infallibly: views, nodes, lists of lists.
 ///
 /// # Errors
 /// `OutOfMemory` if not.
@@ -102,7 +102,7 @@ fn out_of_memory<T>(count: usize) -> Error {
     no_memory(count.saturating_mul(size_of::<T>()))
 }
 
-/// The error of an operator that asked for so many bytes.
+/// The error of an operator that could not allocate so many bytes.
 #[cold]
 pub fn no_memory(bytes: usize) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("the system has no {bytes} bytes to give"))

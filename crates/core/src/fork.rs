@@ -1,15 +1,16 @@
-//! What a fork does to the locks here: they are held across it, so that the child finds them free and what they guard whole.
+//! Locks across `fork`: the forking thread holds this crate's locks during a fork, so that the child finds them free and the data that
+//! they guard consistent.
 //!
-//! Whoever has such a lock [registers](Hooks::register) what is to be done; this module knows none of them. The locks are the
+//! A module that has such a lock [registers](Hooks::register) hooks; this module does not know which there are. The locks are the
 //! standard library's, a word each. `parking_lot` keeps its waiting threads in a table of the process, which a fork may copy
 //! while another thread is changing it.
 //!
-//! A storage's lock cannot be held across: an operator may hold it on another thread, which the child does not have. So a
-//! thread of a child waits for such a lock only [for a while](PATIENCE), and then has an error.
+//! The lock of a storage cannot be held across a fork: an operator may hold it on another thread, which the child does not have. So a
+//! thread of a child waits for such a lock for [`CHILD_LOCK_TIMEOUT`] at most, and then returns an error.
 
 #![expect(
     unsafe_code,
-    reason = "registers handlers with the C library, and keeps locks from one to the next"
+    reason = "registers handlers with the C library, and passes lock guards from one handler to the next"
 )]
 
 use std::cell::UnsafeCell;
@@ -20,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// How long a thread of a forked child waits for a storage's lock.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const CHILD_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 static CHILD: AtomicBool = AtomicBool::new(false);
 
@@ -29,11 +30,11 @@ pub(crate) fn in_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
 
-/// Says that a fork is under way on this thread, and on no other.
+/// Proof that this thread is forking, and no other thread is.
 #[cfg_attr(any(not(unix), loom, miri), allow(dead_code, reason = "made by the handlers alone"))]
 pub(crate) struct Forking(PhantomData<*const ()>);
 
-/// What is done before a fork, and after it in the parent and in the child.
+/// Functions that are called before a fork, and after it in the parent and in the child, as `pthread_atfork` has them.
 #[cfg_attr(any(not(unix), loom, miri), allow(dead_code, reason = "called by the handlers alone"))]
 pub(crate) struct Hooks {
     before: fn(&Forking),
@@ -42,20 +43,20 @@ pub(crate) struct Hooks {
     registered: Once,
 }
 
-/// All that are registered. Held across a fork itself, so that there is one fork at a time.
+/// All hooks that are registered. This lock is itself held across a fork, so that one thread forks at a time.
 static HOOKS: Mutex<Vec<&'static Hooks>> = Mutex::new(Vec::new());
 
 impl Hooks {
-    /// They only lock and unlock, or what is as short; none may register.
+    /// The functions should only lock and unlock, or do something as short; they must not register hooks.
     pub(crate) const fn new(before: fn(&Forking), parent: fn(&Forking), child: fn(&Forking)) -> Self {
         Hooks { before, parent, child, registered: Once::new() }
     }
 
-    /// Has forks call them from now on. Like the C library's, those registered last are called first before a fork and last
-    /// after it: so whoever takes locks of another module while holding its own registers that module first.
+    /// Makes forks call these hooks from now on. As with the C library, those registered last are called first before a fork and last
+    /// after it: so a module that takes another module's locks while it holds its own must register that module's hooks first.
     pub(crate) fn register(&'static self) {
         self.registered.call_once(|| {
-            watch();
+            register_atfork();
             lock(&HOOKS).push(self);
         });
     }
@@ -65,18 +66,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A place for a guard during a fork.
-pub(crate) struct Kept<T>(UnsafeCell<Option<T>>);
+/// Stores a lock guard from the handler before a fork to the handler after it.
+pub(crate) struct ForkSlot<T>(UnsafeCell<Option<T>>);
 
-// SAFETY: reached only by `put` and `take`, with the proof that no other thread does so. What is put is taken on the same
-// thread, or by the child's copy of it, so that it need not be `Send`.
-unsafe impl<T> Sync for Kept<T> {}
-// SAFETY: one that is moved is empty, since only what is borrowed for ever is ever filled.
-unsafe impl<T> Send for Kept<T> {}
+// SAFETY: accessed only by `put` and `take`, with the proof that no other thread does so. The value is taken by the thread that put
+// it, or by the child's copy of that thread, so that it need not be `Send`.
+unsafe impl<T> Sync for ForkSlot<T> {}
+// SAFETY: a slot that can be moved is empty, since `put` needs a `'static` borrow.
+unsafe impl<T> Send for ForkSlot<T> {}
 
-impl<T> Kept<T> {
+impl<T> ForkSlot<T> {
     pub(crate) const fn new() -> Self {
-        Kept(UnsafeCell::new(None))
+        ForkSlot(UnsafeCell::new(None))
     }
 
     pub(crate) fn put(&'static self, _: &Forking, value: T) {
@@ -90,15 +91,15 @@ impl<T> Kept<T> {
     }
 }
 
-/// A lock that is held across forks, of a static: by its module's [`Hooks`].
-pub(crate) struct HeldAcross<T: 'static> {
+/// A lock in a static that its module's [`Hooks`] hold across forks.
+pub(crate) struct ForkSafeMutex<T: 'static> {
     mutex: Mutex<T>,
-    kept: Kept<MutexGuard<'static, T>>,
+    slot: ForkSlot<MutexGuard<'static, T>>,
 }
 
-impl<T> HeldAcross<T> {
+impl<T> ForkSafeMutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        HeldAcross { mutex: Mutex::new(value), kept: Kept::new() }
+        ForkSafeMutex { mutex: Mutex::new(value), slot: ForkSlot::new() }
     }
 
     #[inline]
@@ -106,48 +107,49 @@ impl<T> HeldAcross<T> {
         lock(&self.mutex)
     }
 
-    /// Before a fork, with what is done once nobody else sees the value.
+    /// Called before a fork: locks, and then applies `change` to the value.
     pub(crate) fn hold(&'static self, forking: &Forking, change: impl FnOnce(&mut T)) {
         let mut guard = self.lock();
         change(&mut guard);
-        self.kept.put(forking, guard);
+        self.slot.put(forking, guard);
     }
 
-    /// After it, with what is done before others see the value again.
+    /// Called after a fork: applies `change` to the value, and then unlocks.
     pub(crate) fn release(&'static self, forking: &Forking, change: impl FnOnce(&mut T)) {
-        if let Some(mut guard) = self.kept.take(forking) {
+        if let Some(mut guard) = self.slot.take(forking) {
             change(&mut guard);
         }
     }
 
-    /// Whether nobody holds it, at some moment of the call.
+    /// Whether no thread held it, at some moment of the call.
     pub(crate) fn is_free(&self) -> bool {
         !matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock))
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for HeldAcross<T> {
+impl<T: fmt::Debug> fmt::Debug for ForkSafeMutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.mutex.fmt(f)
     }
 }
 
-/// Where processes do not fork, or there is no telling.
+/// On systems without `fork`, and under tools that do not support `pthread_atfork`.
 #[cfg(not(all(unix, not(loom), not(miri))))]
-fn watch() {}
+fn register_atfork() {}
 
 #[cfg(all(unix, not(loom), not(miri)))]
-use handlers::watch;
+use handlers::register_atfork;
 
 #[cfg(all(unix, not(loom), not(miri)))]
 mod handlers {
     use super::*;
 
-    static HELD: Kept<MutexGuard<'static, Vec<&'static Hooks>>> = Kept::new();
+    static HELD: ForkSlot<MutexGuard<'static, Vec<&'static Hooks>>> = ForkSlot::new();
 
-    pub(super) fn watch() {
+    pub(super) fn register_atfork() {
         static ONCE: Once = Once::new();
-        // SAFETY: the handlers are functions for ever, and take nothing. Want of memory leaves forks unnoticed, as they were.
+        // SAFETY: the handlers are functions of the program, without arguments. If registering fails for lack of memory, forks are not
+        // handled, as before.
         ONCE.call_once(|| unsafe {
             libc::pthread_atfork(Some(before), Some(parent), Some(child));
         });
@@ -155,7 +157,7 @@ mod handlers {
 
     extern "C" fn before() {
         let hooks = lock(&HOOKS);
-        // No other thread is here, nor in `parent` or `child`, for as long as the list is locked.
+        // While the list is locked, no other thread runs this function, `parent` or `child`.
         let forking = Forking(PhantomData);
         hooks.iter().rev().for_each(|hooks| (hooks.before)(&forking));
         HELD.put(&forking, hooks);

@@ -1,15 +1,15 @@
 //! Random numbers by counter: the n-th number depends on the seed and on n alone, so it is the same for every thread count.
 
-use crate::fork::{Forking, HeldAcross, Hooks};
+use crate::fork::{ForkSafeMutex, Forking, Hooks};
 use crate::{Device, Result, backend, ensure};
 use std::sync::{Arc, LazyLock};
 
-/// Seed and position of a [`Generator`]: what a checkpoint keeps.
+/// Seed and position of a [`Generator`], which a checkpoint stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneratorState {
     /// The key of the stream.
     pub seed: u64,
-    /// Blocks of four 32-bit numbers already handed out.
+    /// Blocks of four 32-bit numbers that were already used.
     pub offset: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct GeneratorState {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Generator {
-    state: Arc<HeldAcross<GeneratorState>>,
+    state: Arc<ForkSafeMutex<GeneratorState>>,
     device: Device,
 }
 
@@ -35,7 +35,7 @@ impl Generator {
 
     /// The same for operators on `device`. One seed gives one sequence on every device.
     pub fn on(device: Device, seed: u64) -> Self {
-        Generator { state: Arc::new(HeldAcross::new(GeneratorState { seed, offset: 0 })), device }
+        Generator { state: Arc::new(ForkSafeMutex::new(GeneratorState { seed, offset: 0 })), device }
     }
 
     /// The device that it is for.
@@ -43,7 +43,7 @@ impl Generator {
         self.device
     }
 
-    /// The one that operators on `device` use when none is given.
+    /// The generator that operators on `device` use when none is given.
     ///
     /// # Errors
     /// `Device` where there is no device of that number.
@@ -69,7 +69,7 @@ impl Generator {
         Ok(made)
     }
 
-    /// The one that operators on the host use when none is given.
+    /// The generator that operators on the host use when none is given.
     pub fn default_cpu() -> &'static Generator {
         static DEFAULT: LazyLock<Generator> = LazyLock::new(|| {
             DEFAULTS_AT_FORK.register();
@@ -83,12 +83,12 @@ impl Generator {
         *self.state.lock() = GeneratorState { seed, offset: 0 };
     }
 
-    /// Where the stream stands.
+    /// The current position of the stream.
     pub fn state(&self) -> GeneratorState {
         *self.state.lock()
     }
 
-    /// Puts the stream where another stood.
+    /// Continues the stream from `state`.
     pub fn set_state(&self, state: GeneratorState) {
         *self.state.lock() = state;
     }
@@ -114,8 +114,8 @@ impl Generator {
 /// PyTorch's default seed.
 const DEFAULT_SEED: u64 = 67_280_421_310_721;
 
-/// The default generators of other devices than the host, since they were first asked for.
-static OTHERS: HeldAcross<Vec<&'static Generator>> = HeldAcross::new(Vec::new());
+/// The default generators of other devices than the host, each made at its first use.
+static OTHERS: ForkSafeMutex<Vec<&'static Generator>> = ForkSafeMutex::new(Vec::new());
 
 /// Another thread may be drawing from a default generator when this one forks.
 static DEFAULTS_AT_FORK: Hooks = Hooks::new(
@@ -138,7 +138,7 @@ pub fn manual_seed(seed: u64) {
     OTHERS.lock().iter().for_each(|generator| generator.manual_seed(seed));
 }
 
-/// A reserved stretch of a stream: any of its numbers can be computed alone, in any order, on any thread.
+/// A reserved range of a stream: any of its numbers can be computed alone, in any order, on any thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Philox {
     seed: u64,
@@ -146,7 +146,7 @@ pub struct Philox {
 }
 
 impl Philox {
-    /// The four 32-bit numbers of block `index` of this stretch.
+    /// The four 32-bit numbers of block `index` of this range.
     #[inline(always)]
     pub fn block(&self, index: u64) -> [u32; 4] {
         let position = self.start.wrapping_add(index);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_resumes_where_it_stood() {
+    fn a_stream_resumes_from_its_state() {
         let g = Generator::new(1);
         g.reserve(3);
         let state = g.state();

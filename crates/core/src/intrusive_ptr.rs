@@ -61,28 +61,28 @@ impl<T: IntrusiveTarget> IntrusivePtr<T> {
         Self::new_with(|| value)
     }
 
-    /// The same for a value that is made after its place is found, so that it need not be moved there.
+    /// The same for a value that is made after its memory is allocated, so that it need not be moved there.
     #[inline(always)]
     pub fn new_with(make: impl FnOnce() -> T) -> Self {
         // SAFETY: the value is written.
-        unsafe { Self::new_in_place(|place| place.write(make())) }
+        unsafe { Self::new_in_place(|ptr| ptr.write(make())) }
     }
 
-    /// The same for a value whose parts are written one by one: a value that is moved as soon as it is made is read while
-    /// it is still being written, which stops the processor for longer than the writing takes.
+    /// The same for a value whose fields are written one by one where it stays: a value that is moved as soon as it is made stalls, see
+    /// `# Note: store forwarding` in the crate's documentation.
     ///
     /// # Safety
     /// - `make` initialises what it is given a pointer to, or unwinds.
     #[inline(always)]
     pub unsafe fn new_in_place(make: impl FnOnce(*mut T)) -> Self {
         let block = ObjectBlock::new(Layout::new::<Inner<T>>());
-        let inner = block.start().cast::<Inner<T>>();
+        let inner = block.as_ptr().cast::<Inner<T>>();
         // SAFETY: a fresh block of this layout.
         unsafe {
             (&raw mut (*inner.as_ptr()).counts).write(Counts::unique());
             make((&raw mut (*inner.as_ptr()).value).cast());
         }
-        block.keep();
+        block.into_raw();
         IntrusivePtr { inner, owns: PhantomData }
     }
 
@@ -133,7 +133,7 @@ impl<T: IntrusiveTarget> IntrusivePtr<T> {
         WeakIntrusivePtr { inner: this.inner, owns: PhantomData }
     }
 
-    /// Where the value is; valid while a strong owner is left.
+    /// The address of the value; valid while a strong owner is left.
     #[inline]
     pub fn as_ptr(this: &Self) -> *const T {
         // SAFETY: stays inside the block.
@@ -268,8 +268,8 @@ impl<T: IntrusiveTarget> fmt::Debug for WeakIntrusivePtr<T> {
     }
 }
 
-/// The block that nobody owns any more and whose value is gone, or going; to be dropped. Asked for only by the last owner,
-/// whose reading of the counts put all other uses before it.
+/// The block of a value without owners, which is dropped already or is being dropped. Only the last owner calls this: the counts that
+/// it read order all other uses before.
 #[inline(always)]
 fn last_of<T>(inner: NonNull<Inner<T>>) -> ObjectBlock {
     #[cfg(loom)]
@@ -279,7 +279,7 @@ fn last_of<T>(inner: NonNull<Inner<T>>) -> ObjectBlock {
         std::ptr::drop_in_place(&raw mut (*inner.as_ptr()).counts);
     }
     // SAFETY: `IntrusivePtr::new` got the block for this layout, and nobody else has a pointer to it.
-    unsafe { ObjectBlock::again(inner.cast(), Layout::new::<Inner<T>>()) }
+    unsafe { ObjectBlock::from_raw(inner.cast(), Layout::new::<Inner<T>>()) }
 }
 
 #[cfg(test)]

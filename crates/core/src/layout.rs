@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The way a tensor stores its elements. PyTorch's `Layout`.
+/// How a tensor stores its elements. PyTorch's `Layout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 #[non_exhaustive]

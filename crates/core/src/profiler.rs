@@ -1,8 +1,7 @@
-//! What a profiler records: operators, backward nodes, named ranges and memory. Each thread keeps a log of its own.
+//! The recording of a profiler: operators, backward nodes, named ranges and memory. Each thread has a log of its own.
 //!
-//! This is the recording alone; `flambeau_autograd::profiler` starts it, and makes tables and traces of what was recorded.
-//! While nothing records, operators do not come here at all (`DispatchKey::Profiler`), and an allocation looks at the byte of
-//! switches that it looks at anyway.
+//! `flambeau_autograd::profiler` starts it, and makes tables and traces of what was recorded. While nothing records, operators skip the
+//! profiler's key (`DispatchKey::Profiler`), and an allocation reads only the byte of switches that it reads anyway.
 
 mod log;
 
@@ -18,16 +17,16 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
-/// What is recorded beside names and times.
+/// What is recorded in addition to names and times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Sizes and types of the tensors that operators get.
+    /// Sizes and types of the tensor arguments of operators.
     pub shapes: bool,
     /// Each allocation and each freeing.
     pub memory: bool,
 }
 
-/// The session that records, in the upper bits; 0 while none does. Every look at it is one load.
+/// The number of the session that records, in the upper bits, and its options; 0 while none records. Reading it is one load.
 static STATE: AtomicU32 = AtomicU32::new(0);
 const SHAPES: u32 = 1;
 const MEMORY: u32 = 2;
@@ -52,16 +51,16 @@ thread_local! {
     static LOG: OnceCell<SharedLog> = const { OnceCell::new() };
 }
 
-/// Times are nanoseconds since the first look at the clock.
+/// The time in nanoseconds since the first call.
 fn now() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed().as_nanos() as u64
 }
 
-/// The number that the next node of this thread will have: what joins an operator to its node.
+/// Returns the number that the next node of this thread will have, which links an operator to its node.
 static NEXT_NODE: OnceLock<fn() -> u64> = OnceLock::new();
 
-/// Tells how many nodes a thread has recorded. The first one stays.
+/// Sets the function that returns how many nodes a thread has recorded. Only the first call has an effect.
 pub fn set_node_counter(counter: fn() -> u64) {
     let _ = NEXT_NODE.set(counter);
 }
@@ -70,10 +69,10 @@ fn next_node() -> u64 {
     NEXT_NODE.get().map_or(NONE, |counter| counter())
 }
 
-/// Begins a session, which all threads record for.
+/// Begins a session, in which all threads record.
 ///
 /// # Errors
-/// `Busy` where one is there already.
+/// `Busy` if there is one already.
 pub fn start(options: Options) -> Result<()> {
     let mut session = SESSION.lock();
     ensure!(session.1.is_none(), Busy, "profiler: another profiler is running; profilers do not nest");
@@ -91,7 +90,7 @@ pub fn start(options: Options) -> Result<()> {
     Ok(())
 }
 
-/// Ends the session and hands over what was recorded; nothing if there was none. What is still open ends now.
+/// Ends the session and returns what was recorded, which is empty if there was no session. Events that are still open end now.
 pub fn stop() -> Recording {
     let Some(session) = SESSION.lock().1.take() else { return Recording::default() };
     STATE.store(0, Relaxed);
@@ -125,7 +124,7 @@ fn new_log() -> SharedLog {
     log
 }
 
-/// Something that is being recorded, until this is dropped.
+/// An event that is being recorded, until this is dropped.
 #[must_use = "it is recorded until this is dropped"]
 pub struct Open {
     number: u32,
@@ -140,7 +139,7 @@ impl Open {
 }
 
 impl Open {
-    /// Ends what is open inside this, and begins something else there, which ends with this or in the same way.
+    /// Ends the events that are open inside this one, and begins another event inside, which ends with this one or at the next call.
     pub fn next_inside(&self, kind: Kind, name: impl Into<Cow<'static, str>>, sequence: u64) {
         if STATE.load(Relaxed) / ONE_SESSION != self.number {
             return;
@@ -175,8 +174,8 @@ pub fn begin(kind: Kind, name: impl Into<Cow<'static, str>>, sequence: Option<u6
     Some(Open::new(state / ONE_SESSION, at))
 }
 
-/// Begins an operator whose kernel stands behind the key of number `key`. An operator that calls itself behind a lower key is one
-/// call that passes through a layer, and is recorded once.
+/// Begins an operator whose kernel is registered for the key of number `key`. A kernel that redispatches to the same operator below its
+/// key is part of the same call, which is recorded once.
 pub fn begin_operator(name: &'static str, key: usize, inputs: impl FnOnce() -> Vec<Input>) -> Option<Open> {
     let state = STATE.load(Relaxed);
     if state == 0 {
@@ -192,7 +191,7 @@ pub fn begin_operator(name: &'static str, key: usize, inputs: impl FnOnce() -> V
     Some(Open::new(state / ONE_SESSION, at))
 }
 
-/// Records that so many bytes were given out, or came back.
+/// Records that so many bytes were allocated or freed.
 fn record_memory(bytes: usize, allocated: bool) {
     let state = STATE.load(Relaxed);
     if state & MEMORY != 0 {

@@ -3,7 +3,7 @@
 use crate::{Element, Result, ScalarType, bail};
 use std::fmt;
 
-/// A bool, an integer or a floating point number, kept at full width. PyTorch's `Scalar`.
+/// A bool, an integer or a floating point number, at full width. PyTorch's `Scalar`.
 ///
 /// ```
 /// use flambeau_core::{Scalar, ScalarType};
@@ -40,8 +40,8 @@ impl Scalar {
         f64::from_bits(whole.to_bits() | float)
     }
 
-    /// The value unless it is a float, and 0 there. This and what uses it is arithmetic without branches, which loops over elements need
-    /// do only once.
+    /// The value of a bool or an integer, and 0 for a float. This and the functions that use it have no branches, so that the compiler can
+    /// hoist them out of loops over elements.
     #[inline]
     fn whole(self) -> i64 {
         let int = if let Scalar::Int(i) = self { i } else { 0 };
@@ -70,7 +70,7 @@ impl Scalar {
         matches!(self, Scalar::Float(_))
     }
 
-    /// Whether it is an integer; bool counts only if asked.
+    /// Whether it is an integer; bool counts only if `include_bool`.
     pub fn is_integral(self, include_bool: bool) -> bool {
         match self {
             Scalar::Int(_) => true,
@@ -101,7 +101,8 @@ impl Scalar {
         Ok(())
     }
 
-    /// Whether `dtype` has a number as large, if not the same: infinities and NaN are in the range of floating point types.
+    /// Whether the value lies in the range of `dtype`, even if it must be rounded: infinities and NaN are in the range of floating point
+    /// types.
     pub fn is_in_range(self, dtype: ScalarType) -> bool {
         let (low, high) = match dtype {
             ScalarType::U8 => (0.0, 255.0),

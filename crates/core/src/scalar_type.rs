@@ -1,4 +1,4 @@
-//! What the elements of a tensor are, how two kinds combine, and the Rust types that stand for them.
+//! The types of elements, how they promote, and the Rust types that they correspond to.
 
 use crate::Scalar;
 use half::{bf16, f16};
@@ -47,7 +47,7 @@ pub enum ScalarType {
     QInt32,
 }
 
-/// How far up a type stands in promotion: a higher category wins over a lower one.
+/// The rank of a type in promotion: a higher category wins over a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     /// `bool`.
@@ -94,8 +94,8 @@ impl ScalarType {
 
     /// Whether a tensor of it may carry a gradient or a tangent. PyTorch's `isDifferentiableType`.
     ///
-    /// So far the types of floating point. Complex numbers will be differentiable too: whoever asks for a gradient asks here, and
-    /// whoever asks for rounding, NaN or an exponent asks [`is_floating_point`](Self::is_floating_point).
+    /// So far these are the floating point types. Complex numbers will be differentiable too: code about gradients uses this function, and
+    /// code about rounding, NaN or exponents uses [`is_floating_point`](Self::is_floating_point).
     #[inline]
     pub const fn is_differentiable(self) -> bool {
         self.is_floating_point()
@@ -192,7 +192,7 @@ impl ScalarType {
         }
     }
 
-    /// The type an integer or bool becomes where a floating point result is asked for; others stay.
+    /// The type that an integer or bool is converted to for an operator with a floating point result; others stay.
     pub fn to_floating_point(self, default: ScalarType) -> ScalarType {
         if self.is_integral(true) { default } else { self }
     }
@@ -219,9 +219,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that tensor elements can have: what is stored, copied, compared for equality and made of numbers. Whether it has an
-/// order is not said, since complex numbers have none; who compares asks for `PartialOrd` too, and arithmetic is that of lanes.
-/// Sealed: its layout is that of [`SCALAR_TYPE`](Element::SCALAR_TYPE), and element access relies on it.
+/// A Rust type that tensor elements can have: it can be stored, copied, compared for equality and converted from numbers. It need not
+/// have an order, since complex numbers have none: code that compares requires `PartialOrd` too. Arithmetic is in the traits of lanes.
+/// Sealed: its layout is that of [`SCALAR_TYPE`](Element::SCALAR_TYPE), which element access relies on.
 pub trait Element:
     sealed::Sealed + bytemuck::NoUninit + PartialEq + Send + Sync + fmt::Debug + 'static
 {

@@ -1,4 +1,4 @@
-//! Arithmetic on sizes and strides: pure functions, one place.
+//! Arithmetic on sizes and strides: pure functions.
 
 use crate::{MemoryFormat, Result, bail, ensure};
 use smallvec::SmallVec;
@@ -142,16 +142,16 @@ pub fn is_channels_last_strides(sizes: &[i64], strides: &[i64], format: MemoryFo
     if strides[1] == 0 {
         return false;
     }
-    let mut least = 0i64;
+    let mut min_stride = 0i64;
     for &d in order {
-        if sizes[d] == 0 || strides[d] < least {
+        if sizes[d] == 0 || strides[d] < min_stride {
             return false;
         }
         // N111 with equal strides is contiguous first of all.
-        if d == 0 && least == strides[1] {
+        if d == 0 && min_stride == strides[1] {
             return false;
         }
-        least = strides[d].saturating_mul(if sizes[d] > 1 { sizes[d] } else { 1 });
+        min_stride = strides[d].saturating_mul(if sizes[d] > 1 { sizes[d] } else { 1 });
     }
     true
 }
@@ -171,8 +171,8 @@ pub fn is_non_overlapping_and_dense(sizes: &[i64], strides: &[i64]) -> bool {
     })
 }
 
-/// Whether two indices may reach the same element. Exact for strides of which each, sorted, passes the reach of those
-/// below it; otherwise it answers `true` only where a stride is 0, or by trying every element of small tensors.
+/// Whether two indices may have the same element. Strides, sorted, of which each exceeds the extent of the dimensions below it never
+/// overlap. Otherwise the answer is `true` if a stride is 0, and else found by visiting every element, unless there are too many.
 pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     if sizes.contains(&0) {
         return false;
@@ -190,7 +190,7 @@ pub fn has_internal_overlap(sizes: &[i64], strides: &[i64]) -> bool {
     false
 }
 
-/// Visits every offset. Interleaved strides are rare; past a million elements they are taken to overlap.
+/// Visits every offset. Interleaved strides are rare; tensors of more than a million elements are assumed to overlap.
 fn overlaps_by_trial(dims: &[(i64, i64)]) -> bool {
     let count: i64 = dims.iter().fold(1i64, |n, d| n.saturating_mul(d.1));
     if count > 1 << 20 {
@@ -204,7 +204,7 @@ fn overlaps_by_trial(dims: &[(i64, i64)]) -> bool {
     offsets.windows(2).any(|w| w[0] == w[1])
 }
 
-/// The furthest element from the first, in elements; `None` where there are no elements.
+/// The distance of the last element from the first, in elements; `None` if there are no elements.
 ///
 /// # Errors
 /// `Overflow` past 2^63.
@@ -268,7 +268,7 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<DimVec> {
     Ok(sizes)
 }
 
-/// Strides that make a tensor of `sizes` and `strides` look like one of `target`: 0 where it repeats.
+/// Strides that make a tensor of `sizes` and `strides` look like one of sizes `target`: 0 for dimensions that repeat elements.
 ///
 /// # Errors
 /// `Shape` where `sizes` does not broadcast to `target`.
@@ -279,14 +279,14 @@ pub fn expand_strides(sizes: &[i64], strides: &[i64], target: &[i64]) -> Result<
     };
     let mut expanded = DimVec::from_elem(0, target.len());
     for (d, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
-        let wanted = target[missing + d];
+        let target_size = target[missing + d];
         ensure!(
-            size == wanted || size == 1,
+            size == target_size || size == 1,
             Shape,
-            "expected a size of 1 or {wanted} at dimension {} to expand {sizes:?} to {target:?} but got {size}",
+            "expected a size of 1 or {target_size} at dimension {} to expand {sizes:?} to {target:?} but got {size}",
             missing + d
         );
-        expanded[missing + d] = if size == wanted { stride } else { 0 };
+        expanded[missing + d] = if size == target_size { stride } else { 0 };
     }
     Ok(expanded)
 }
@@ -331,8 +331,8 @@ pub fn infer_size(shape: &[i64], numel: i64) -> Result<DimVec> {
     Ok(sizes)
 }
 
-/// Strides with which the same memory reads as `new_sizes`, or `None` where a copy is needed. Both shapes have equally
-/// many elements. A block of old dimensions that lie densely behind one another may be cut anew at will.
+/// Strides of `new_sizes` for the same memory, or `None` if a copy is needed. Both shapes have the same number of elements. Adjacent old
+/// dimensions without gaps between their elements can be merged and split again in any manner.
 pub fn view_strides(sizes: &[i64], strides: &[i64], new_sizes: &[i64]) -> Option<DimVec> {
     if sizes.contains(&0) {
         return Some(if sizes == new_sizes {

@@ -1,17 +1,17 @@
-//! Storages that other processes see: carved out of big segments without a name, which end with the last process that has
-//! them, however that one ends.
+//! Storages in shared memory: chunks of large segments without a name, which the system frees when the last process that has them open
+//! ends, however it ends.
 //!
-//! A segment is a `memfd` (Linux), so nothing is left behind in a file system, sealed against being cut short. The process that
-//! made a segment carves chunks out of it. A record for each chunk, in the segment but apart from all elements, says which
-//! processes hold it and how many messages; when there are none, the chunk is used again. A process shows that it lives by a
-//! lock on the file, which the system takes away when it ends, so that what a killed one held is free too.
+//! A segment is a `memfd` (Linux), so that no file is left behind, and is sealed against truncation. The process that created a segment
+//! allocates chunks in it. A record for each chunk, in the segment but separate from all elements, counts which processes and how many
+//! messages hold the chunk; when none do, it is reused. A process proves that it is alive by a lock on the file, which the system
+//! releases when the process ends, so that chunks of a killed process are reused too.
 //!
-//! A [`Handle`] names a record and a ticket, which the first process to open it takes out of the segment: a second time is an
-//! error. Until then the message holds the chunk, for as long as the process that made the segment lives.
+//! A [`Handle`] contains the number of a record and a ticket, which the first process to open it takes out of the segment: opening it
+//! again is an error. Until then the message holds the chunk, as long as the process that created the segment lives.
 //!
-//! A forked child holds what its parent held, on its own account, from before the fork until it lets it go or ends.
+//! A forked child holds what its parent held, by slots of its own, from before the fork until it releases it or ends.
 //!
-//! Guards know only the threads of their own process. Processes that write the same elements at once see a mixture of both
+//! Guards exclude only threads of the same process. Processes that write the same elements at once see a mixture of both
 //! writes, as with PyTorch.
 
 mod arena;
@@ -34,8 +34,8 @@ use message::Message;
 use std::fmt;
 use std::sync::Arc;
 
-/// What another process needs to open a shared storage, once. It holds the memory until it is opened, dropped, or, as bytes,
-/// received.
+/// What another process needs to open a shared storage, once. It holds the memory until it is opened or dropped, or until the message
+/// made of it is received.
 ///
 /// ```
 /// use flambeau_core::shared_memory::{self, Handle};
@@ -52,19 +52,19 @@ use std::sync::Arc;
 #[must_use = "it holds the memory until it is opened or dropped"]
 pub struct Handle {
     message: Message,
-    /// Where the ticket is taken back if the handle is dropped, and the process that may do so: a forked child's copy may not.
+    /// The segment from which a dropped handle withdraws its ticket, and the process that may do so: a forked child's copy may not.
     issued: Option<(Arc<Mapping>, u32)>,
 }
 
 impl Handle {
-    /// The handle as a message for another process. Received by nobody, it holds the memory until the process ends that
-    /// allocated it.
+    /// The handle as a message for another process. If it is never received, it holds the memory until the process that allocated it
+    /// ends.
     pub fn into_bytes(mut self) -> [u8; MESSAGE_BYTES] {
         self.issued = None;
         self.message.encode()
     }
 
-    /// A handle out of the bytes that [`into_bytes`](Self::into_bytes) gave.
+    /// A handle of the bytes that [`into_bytes`](Self::into_bytes) returned.
     ///
     /// # Errors
     /// `InvalidArgument` for another number of bytes.
@@ -72,14 +72,14 @@ impl Handle {
         Ok(Handle { message: Message::decode(bytes)?, issued: None })
     }
 
-    /// The storage of the handle: the one that this process has of it already, or a new one.
+    /// The storage of the handle: the one that this process already has of that chunk, or a new one.
     ///
     /// # Errors
-    /// `InvalidArgument` where the message has been opened before, or is not one; `Io` where the processes that it names have
-    /// ended, or have no such segment, and where that is not sealed; `OutOfMemory`.
+    /// `InvalidArgument` if the message has been opened before, or is not one; `Io` if the processes that it was sent from have ended or
+    /// have no such segment, or if that is not sealed; `OutOfMemory`.
     pub fn open(self) -> Result<Storage> {
         let (chunk, known) = State::lock().open(&self.message)?;
-        // The chunk's second hold ends here, outside the lock.
+        // If the storage is known, the second hold on its chunk is dropped here, outside the lock.
         Ok(known.unwrap_or_else(|| storage_of(chunk)))
     }
 }
@@ -101,23 +101,22 @@ impl fmt::Debug for Handle {
 /// `nbytes` shared bytes, uninitialised.
 ///
 /// # Errors
-/// `OutOfMemory`, and `Io` where the system refuses.
+/// `OutOfMemory`, and `Io` if the system refuses.
 pub fn allocate(nbytes: usize) -> Result<Storage> {
     let chunk = State::lock().allocate(nbytes)?;
     Ok(storage_of(chunk))
 }
 
-/// Moves the bytes to shared memory, for all tensors that look at them.
+/// Moves the bytes of a storage to shared memory, for all tensors that use it.
 ///
 /// # Errors
-/// `InvalidArgument` where the memory is another library's or shared with one, `Device` off the host, and as for
-/// [`allocate`].
+/// `InvalidArgument` if the memory is another library's or shared with one, `Device` if it is not the host's, and as for [`allocate`].
 pub fn share(storage: &Storage) -> Result<()> {
     if is_shared(storage) {
         return Ok(());
     }
     let moved = move_to_chunk(storage);
-    // Another thread may have been first. Under a guard its move is seen whole.
+    // Another thread may have moved it first. Under a guard its move is complete.
     if moved.is_err() && with_guards(&[(storage, Access::Read)], |_| is_shared(storage)).unwrap_or(false) {
         return Ok(());
     }
@@ -137,13 +136,13 @@ fn move_to_chunk(storage: &Storage) -> Result<()> {
         "cannot move to shared memory what is foreign, or shared with another library; clone it first"
     );
     let chunk = State::lock().allocate(storage.nbytes())?;
-    // Before the move, so that there is no moment at which the bytes are there and nobody knows.
-    State::lock().note(&chunk, storage);
+    // Before the move, so that the storage is never in a chunk that is not known to be its own.
+    State::lock().set_storage(&chunk, storage);
     storage.relocate(chunk.into_data())
 }
 
-/// Whether the bytes are a chunk of shared memory, and the storage the one that owns it: a foreign storage of the same bytes,
-/// which came back from another library, is not.
+/// Whether the storage owns a chunk of shared memory. A foreign storage of the same bytes, which came back from another library, does
+/// not.
 pub fn is_shared(storage: &Storage) -> bool {
     State::lock().is_shared(storage)
 }
@@ -151,7 +150,7 @@ pub fn is_shared(storage: &Storage) -> bool {
 /// A handle on a shared storage, for another process.
 ///
 /// # Errors
-/// `InvalidArgument` where the storage is not shared, `Busy` where too many messages have not been received yet.
+/// `InvalidArgument` if the storage is not shared, `Busy` if too many messages have not been received yet.
 pub fn send(storage: &Storage) -> Result<Handle> {
     let mut state = State::lock();
     let Some(sent) = state.send(storage) else {
@@ -165,7 +164,7 @@ fn storage_of(chunk: Chunk) -> Storage {
     let id = chunk.id();
     let nbytes = chunk.nbytes();
     let storage = Storage::from_shared(chunk.into_data(), nbytes);
-    State::lock().note_as(id, &storage);
+    State::lock().set_storage_of(id, &storage);
     storage
 }
 

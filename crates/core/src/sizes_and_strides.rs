@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Dimensions kept without an allocation. Five covers N, C, D, H, W.
+/// Dimensions that are stored without an allocation. Five covers N, C, D, H, W.
 pub const INLINE_DIMS: usize = 5;
 
-/// The most dimensions a tensor has, so that a set of them fits in one word. PyTorch's reductions and NumPy have as many.
+/// The largest number of dimensions of a tensor, so that a set of them fits in one word. PyTorch's reductions and NumPy have the same.
 pub const MAX_DIMS: usize = 64;
 
 /// Sizes and strides, in elements, of equal length.
@@ -36,8 +36,7 @@ impl SizesAndStrides {
         Self::new(sizes, &crate::shape::contiguous_strides(sizes))
     }
 
-    /// Replaces [`SCALAR`](Self::SCALAR) by `sizes`, of which [`shape::numel`](crate::shape::numel) found the number of elements,
-    /// in row-major order, where it stands.
+    /// Overwrites [`SCALAR`](Self::SCALAR) by `new` in row-major order; [`shape::numel`](crate::shape::numel) has accepted these sizes.
     #[inline(always)]
     pub(crate) fn set_contiguous(&mut self, new: &[i64]) {
         let mut stride = 1i64;
@@ -49,7 +48,7 @@ impl SizesAndStrides {
                     strides[d] = stride;
                     stride = stride.wrapping_mul(new[d]);
                 }
-                // Only then can a product have wrapped: where there are elements, it is at most their number.
+                // Only then can a product have wrapped: otherwise it is at most the number of elements.
                 if stride == 0 {
                     copy_contiguous(new, strides);
                 }

@@ -1,6 +1,9 @@
-//! Dumb bytes that tensors share: where they are, how many, on which device, and how often they have been written.
+//! Bytes that tensors share: their address, number, device, and how often they have been written.
 
-#![expect(unsafe_code, reason = "replaces the bytes under the exclusive lock, and takes foreign memory over")]
+#![expect(
+    unsafe_code,
+    reason = "replaces the bytes under the exclusive lock, and takes ownership of foreign memory"
+)]
 
 use crate::allocator::{Allocator, CpuAllocator, DataPtr, allocator_for, cpu_has_its_own_allocator};
 use crate::backend::{self, DeviceGuard};
@@ -16,7 +19,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
-/// Where a storage's bytes come from, which decides whether there can be more or fewer of them.
+/// Where a storage's bytes come from, which decides whether it can grow.
 #[derive(Clone, Copy)]
 enum Source {
     Allocator(&'static dyn Allocator),
@@ -28,9 +31,9 @@ enum Source {
 /// What a [`Storage`] owns.
 ///
 /// Invariants:
-/// 1. `data` is touched only under the exclusive lock, or by the only owner.
-/// 2. `address` and `nbytes` say what `data` holds, and change only with it. They can be read without a lock, but
-///    stay true only under one.
+/// 1. `data` is accessed only under the exclusive lock, or by the only owner.
+/// 2. `address` and `nbytes` are those of `data`, and change only with it. They can be read without a lock, but may be outdated at once
+///    unless one is held.
 /// 3. `version` changes only under the exclusive lock.
 pub struct StorageImpl {
     pub(crate) lock: StorageLock,
@@ -46,7 +49,7 @@ pub struct StorageImpl {
 
 impl IntrusiveTarget for StorageImpl {}
 
-// SAFETY: all is `Sync` but `data`, which is reached as invariant 1 says.
+// SAFETY: all fields are `Sync` but `data`, which is accessed as invariant 1 says.
 unsafe impl Sync for StorageImpl {}
 
 impl StorageImpl {
@@ -76,8 +79,8 @@ impl StorageImpl {
         self.nbytes.load(Relaxed)
     }
 
-    /// Where the bytes are: null on a device without memory. Another thread may change that unless a guard is held,
-    /// and only a guard, or being the only owner, makes reading or writing there sound.
+    /// The address of the bytes: null on a device without memory. Another thread may change that unless a guard is held, and reading or
+    /// writing there is sound only under a guard, or for the only owner.
     #[inline]
     pub fn data_ptr(&self) -> *mut u8 {
         self.address.load(Relaxed)
@@ -89,7 +92,7 @@ impl StorageImpl {
         self.device
     }
 
-    /// How many exclusive guards there have been: whoever has saved the number can see that the bytes may have changed
+    /// How many exclusive guards there have been. A saved variable keeps the number, and finds by it that the bytes may have changed
     /// since. It wraps after 2^32.
     #[inline]
     pub fn version(&self) -> u32 {
@@ -115,12 +118,12 @@ impl StorageImpl {
         !matches!(self.source, Source::Foreign) && !self.pinned.load(Relaxed)
     }
 
-    /// Whether the host may touch the bytes: not on Meta, where there are none, nor on a device with memory of its own.
+    /// Whether the host may access the bytes: not on Meta, where there are none, nor on a device with memory of its own.
     pub fn is_host(&self) -> bool {
         self.lock.is_host()
     }
 
-    /// Tells storages apart, and gives locks their order.
+    /// An address that identifies the storage, by which locks are ordered.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -148,7 +151,7 @@ impl fmt::Debug for StorageImpl {
 #[derive(Clone, Debug)]
 pub struct Storage(IntrusivePtr<StorageImpl>);
 
-/// Does not keep the bytes.
+/// A weak owner, which does not keep the bytes alive.
 pub type WeakStorage = WeakIntrusivePtr<StorageImpl>;
 
 impl Deref for Storage {
@@ -167,13 +170,13 @@ impl From<IntrusivePtr<StorageImpl>> for Storage {
 }
 
 impl Storage {
-    /// `nbytes` uninitialised bytes from the device's allocator; on the meta device none, of which `nbytes` is noted.
+    /// `nbytes` uninitialised bytes from the device's allocator. On the meta device there is no memory, and only the number is stored.
     ///
     /// # Errors
     /// `Device` if the device has no allocator, and the allocator's, `OutOfMemory` foremost.
     #[inline]
     pub fn new(nbytes: usize, device: Device) -> Result<Self> {
-        // Nearly all storages are of this kind: it is not looked up, and its code stands here.
+        // Nearly all storages are of this kind, so there is no lookup, and the code is inlined.
         if device.is_cpu() && cpu_has_its_own_allocator() {
             return Self::allocated(CpuAllocator.allocate(nbytes)?, nbytes, device, &CpuAllocator);
         }
@@ -190,7 +193,7 @@ impl Storage {
         Self::with_allocator(nbytes, device, allocator_for(device.device_type())?)
     }
 
-    /// No bytes at all, of a layout that keeps its elements elsewhere: guards of the host refuse it on every device.
+    /// No bytes at all, for a layout that stores its elements otherwise: guards of the host refuse it on every device.
     pub fn without_bytes(device: Device) -> Self {
         Self::wrap(DataPtr::null(), 0, device, Source::Nothing, false)
     }
@@ -210,7 +213,7 @@ impl Storage {
         Self::allocated(data, nbytes, device, allocator)
     }
 
-    /// `nbytes` uninitialised bytes from this allocator, which is also asked when the storage grows.
+    /// `nbytes` uninitialised bytes from this allocator, which is also used when the storage grows.
     ///
     /// # Errors
     /// The allocator's.
@@ -233,7 +236,7 @@ impl Storage {
     #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let storage = Self::new(bytes.len(), Device::CPU)?;
-        // SAFETY: the storage is that long, and nobody else has it yet.
+        // SAFETY: the storage is that long, and has no other owner.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), storage.data_ptr(), bytes.len()) };
         Ok(storage)
     }
@@ -245,12 +248,11 @@ impl Storage {
         Self::wrap(data, nbytes, Device::CPU, Source::Allocator(&CpuAllocator), false)
     }
 
-    /// `nbytes` bytes of somebody else's at `data`, who learns through `deleter` when nobody needs them any more.
+    /// `nbytes` bytes at `data` of a foreign owner, for whom `deleter` is called when no tensor needs them any more.
     ///
     /// # Safety
     /// - (valid) The bytes are initialised, and may be read and written on any thread until `deleter` has been called.
-    /// - (quiet) Until then nobody writes to them but through guards, and nobody reads them but through guards while
-    ///   some guard writes.
+    /// - (quiet) Until then they are written only under guards, and read only under guards while an exclusive guard is held.
     pub unsafe fn from_foreign(
         data: *mut u8,
         nbytes: usize,
@@ -273,7 +275,7 @@ impl Storage {
         device: Device,
         deleter: Box<dyn FnOnce() + Send>,
     ) -> Self {
-        // SAFETY: (valid); `read_only` sees to it that nobody writes.
+        // SAFETY: (valid); `read_only` refuses guards for writing.
         let data = unsafe { DataPtr::with_closure(data.cast_mut(), nbytes, deleter) };
         Self::wrap(data, nbytes, device, Source::Foreign, true)
     }
@@ -289,13 +291,13 @@ impl Storage {
         Storage(IntrusivePtr::new_with(|| StorageImpl::new(data, nbytes, device, source, read_only)))
     }
 
-    /// Copies `nbytes` bytes that begin at `from.1` to those that begin at `to.1`, whichever devices they are on, and waits until they
-    /// are there. Counts as a write.
+    /// Copies `nbytes` bytes that begin at `from.1` to those that begin at `to.1`, on any devices, and waits until the copy is done. Counts
+    /// as a write.
     ///
     /// # Errors
-    /// - `InvalidArgument` where one has fewer bytes, or both are the same storage.
-    /// - `Device` where bytes do not go from one device to the other; what the devices report.
-    /// - `Aliasing` for read-only memory, `Busy` if an accessor of this thread is in the way.
+    /// - `InvalidArgument` if one has fewer bytes, or both are the same storage.
+    /// - `Device` if bytes cannot be copied from one device to the other; what the devices report.
+    /// - `Aliasing` for read-only memory, `Busy` if an accessor of this thread excludes it.
     ///
     /// ```
     /// use flambeau_core::{Device, storage::Storage};
@@ -309,10 +311,10 @@ impl Storage {
         Self::copy_unless_written(from, to, nbytes, None)
     }
 
-    /// The same for bytes that were computed from those of `to` when it had `version`.
+    /// The same for bytes that were computed from those of `to` when that had `version`.
     ///
     /// # Errors
-    /// As for [`copy_range`](Self::copy_range), and `Busy` where others have written to it since.
+    /// As for [`copy_range`](Self::copy_range), and `Busy` if others have written to it since.
     pub fn write_back(
         from: (&Storage, usize),
         to: (&Storage, usize),
@@ -329,8 +331,8 @@ impl Storage {
         version: Option<u32>,
     ) -> Result<()> {
         ensure!(!Self::ptr_eq(from.0, to.0), InvalidArgument, "expected two storages but got one");
-        let wanted = [(from.0, Access::Read), (to.0, Access::Write)];
-        let _guards = DeviceGuards::acquire(&wanted)?;
+        let operands = [(from.0, Access::Read), (to.0, Access::Write)];
+        let _guards = DeviceGuards::acquire(&operands)?;
         // The guard counts as a write itself.
         ensure!(
             version.is_none_or(|version| to.0.version() == version.wrapping_add(1)),
@@ -372,34 +374,34 @@ impl Storage {
         IntrusivePtr::ptr_eq(&a.0, &b.0)
     }
 
-    /// How many share the bytes.
+    /// How many owners share the bytes.
     #[inline]
     pub fn use_count(&self) -> usize {
         IntrusivePtr::strong_count(&self.0)
     }
 
-    /// Whether nobody shares the bytes, or could come to share them.
+    /// Whether this is the only owner, weak ones included, so that no other can come to be.
     #[inline]
     pub fn is_unique(&self) -> bool {
         IntrusivePtr::is_unique(&self.0)
     }
 
-    /// An owner that does not keep the bytes.
+    /// A weak owner, which does not keep the bytes alive.
     pub fn downgrade(&self) -> WeakStorage {
         IntrusivePtr::downgrade(&self.0)
     }
 
-    /// Makes room for at least `nbytes` bytes; those there keep their values and the rest are uninitialised. Storages never
-    /// shrink, so that what a tensor reaches stays there. Counts as a write.
+    /// Grows to at least `nbytes` bytes; existing bytes keep their values and new ones are uninitialised. Storages never shrink, so that
+    /// the elements of a tensor stay inside. Counts as a write.
     ///
     /// # Errors
     /// - `InvalidArgument` if the memory is foreign or [pinned](Self::pin).
-    /// - `Busy` if an accessor of this thread is in the way.
+    /// - `Busy` if an accessor of this thread excludes it.
     /// - The allocator's; then nothing has changed.
     pub fn grow(&self, nbytes: usize) -> Result<()> {
         self.ensure_resizable()?;
-        let wanted = [(self, Access::Write)];
-        let _exclusive = DeviceGuards::acquire(&wanted)?;
+        let operands = [(self, Access::Write)];
+        let _exclusive = DeviceGuards::acquire(&operands)?;
         self.ensure_resizable()?;
         if nbytes <= self.nbytes() {
             return Ok(());
@@ -422,7 +424,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Keeps the bytes where they are for as long as the storage lives: somebody outside knows their address.
+    /// Keeps the bytes at their address as long as the storage lives, because another library has it.
     ///
     /// # Errors
     /// `Busy` if an accessor of this thread is writing.
@@ -436,18 +438,18 @@ impl Storage {
     /// ```
     pub fn pin(&self) -> Result<()> {
         // Under a guard, so that no other thread is moving them now.
-        let wanted = [(self, Access::Read)];
-        let _shared = DeviceGuards::acquire(&wanted)?;
+        let operands = [(self, Access::Read)];
+        let _shared = DeviceGuards::acquire(&operands)?;
         self.pinned.store(true, Relaxed);
         Ok(())
     }
 
-    /// Moves the bytes to `data`, where they stay. No write: their values are what they were.
+    /// Moves the bytes to `data`, and pins them. It is no write: their values do not change.
     #[cfg(all(target_os = "linux", not(loom)))]
     pub(crate) fn relocate(&self, data: DataPtr) -> Result<()> {
         let version = self.version();
-        let wanted = [(self, Access::Write)];
-        let _exclusive = StorageGuards::acquire(&wanted)?;
+        let operands = [(self, Access::Write)];
+        let _exclusive = StorageGuards::acquire(&operands)?;
         self.ensure_resizable()?;
         ensure_enough(&data, self.nbytes())?;
         // SAFETY: both are live, distinct and that long; one is fresh and the other locked.
@@ -468,7 +470,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Puts `data` in the place of the bytes, which go. The caller holds the exclusive lock.
+    /// Replaces the bytes by `data`, and frees them. The caller holds the exclusive lock.
     fn install(&self, data: DataPtr) {
         self.address.store(data.as_ptr(), Relaxed);
         // SAFETY: invariant 1: the caller holds the exclusive lock.
@@ -476,7 +478,7 @@ impl Storage {
     }
 }
 
-/// On the device that is meant, where there are several of a kind.
+/// Allocates on the device of this number, if there are several of its kind.
 #[inline]
 fn allocate(allocator: &dyn Allocator, device: Device, nbytes: usize) -> Result<DataPtr> {
     match device.index() {

@@ -1,9 +1,9 @@
-//! Guards: the only way to a storage's elements, shared for reading and exclusive for writing.
+//! Guards: elements of a storage are accessed only under one, shared for reading and exclusive for writing.
 //!
-//! Kernels take [`StorageGuards`] on all their operands at once, in the order of addresses, so that two kernels never
-//! wait for each other in a circle. Accessors that a program keeps for as long as it likes own a [`ReadGuard`] or
-//! [`WriteGuard`]. The thread remembers those, so that a conflict with its own is an error and not a deadlock; and a
-//! thread that holds any guard waits for another only [for a while](PATIENCE).
+//! Kernels take [`StorageGuards`] on all their operands at once, in the order of addresses, so that two kernels never deadlock.
+//! Accessors, which a program may hold for any time, own a [`ReadGuard`] or [`WriteGuard`]. The thread remembers those, so that a
+//! conflict with its own is an error and not a deadlock; and a thread that holds any guard waits for another one for [`GUARD_TIMEOUT`]
+//! at most.
 
 mod set;
 
@@ -15,11 +15,11 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// How long a thread that holds a guard waits for another one before it gives up: two such threads may each hold what
-/// the other wants.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a thread that holds a guard waits for another one before it returns an error: each of two such threads may hold what the
+/// other waits for.
+pub const GUARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Not `Send`: the thread that takes a guard is the one that remembers it.
+/// Makes guards not `Send`: the thread that takes a guard counts it.
 type OfThisThread = PhantomData<*const ()>;
 
 #[cfg(not(loom))]
@@ -36,13 +36,13 @@ loom::thread_local! {
     static ACCESSORS: RefCell<Vec<(usize, Access)>> = RefCell::new(Vec::new());
 }
 
-/// Counts guards of this thread.
+/// Changes the number of guards that this thread holds.
 #[inline(always)]
 fn hold(change: isize) {
     HELD.with(|held| held.set(held.get().wrapping_add_signed(change)));
 }
 
-/// Takes one lock, without the new version that a write makes.
+/// Takes one lock; the caller advances the version if it is for writing.
 #[inline(always)]
 fn lock(storage: &StorageImpl, access: Access) -> Result<()> {
     if access == Access::Write {
@@ -81,7 +81,7 @@ fn not_host(storage: &StorageImpl) -> Error {
     }
 }
 
-/// Takes one lock by `lock`, which waits until a deadline, if there is one.
+/// Takes one lock by calling `lock`, with a deadline if this thread holds guards or is in a forked child.
 fn wait(
     storage: &StorageImpl,
     access: Access,
@@ -94,16 +94,16 @@ fn wait(
     if conflicts_with_own(storage, access) {
         return Err(busy("this thread holds an accessor to them; drop it first"));
     }
-    let patience = match () {
-        () if HELD.with(Cell::get) > 0 => Some(PATIENCE),
-        () if fork::in_child() => Some(fork::PATIENCE),
+    let timeout = match () {
+        () if HELD.with(Cell::get) > 0 => Some(GUARD_TIMEOUT),
+        () if fork::in_child() => Some(fork::CHILD_LOCK_TIMEOUT),
         () => None,
     };
-    let deadline = patience.map(|patience| Instant::now() + patience);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     if lock(&storage.lock, access, deadline) {
         return Ok(());
     }
-    Err(busy(if patience == Some(PATIENCE) {
+    Err(busy(if timeout == Some(GUARD_TIMEOUT) {
         "another accessor or operator holds them, and this thread waited for it in vain while holding others"
     } else {
         "another thread holds them, perhaps one that was running an operator when this process was forked"
@@ -114,17 +114,17 @@ fn wait(
 fn conflicts_with_own(storage: &StorageImpl, access: Access) -> bool {
     let conflicts =
         |&(address, held): &_| address == storage.address() && (held, access) != (Access::Read, Access::Read);
-    // An exiting thread has lost its list; what it waits for can then only be another's or forgotten.
+    // An exiting thread has no list any more, and has dropped its accessors, unless they were leaked.
     ACCESSORS.try_with(|accessors| accessors.borrow().iter().any(conflicts)).unwrap_or(false)
 }
 
-/// Says that guards are held: the only way from a [`StridedView`] to an address.
+/// Proof that guards are held, without which a [`StridedView`] gives no address.
 #[derive(Clone, Copy)]
 pub struct Guarded<'g>(PhantomData<&'g ()>);
 
 impl Guarded<'_> {
-    /// The address of the view's first element: for reading, or for writing where the guard is exclusive, as long as the guards
-    /// are held. The view's storage must be one of those that are guarded, or nobody else's.
+    /// The address of the view's first element, which is valid for reading, or for writing if the guard is exclusive, as long as the
+    /// guards are held. The view's storage must be one of those that are guarded, or have no other owner.
     ///
     /// ```
     /// use flambeau_core::{Access, Device, ScalarType, StridedView, TensorImpl, storage_guards::with_guards};
@@ -139,7 +139,7 @@ impl Guarded<'_> {
         self.ptr_at(view.storage(), view.byte_offset())
     }
 
-    /// The same for a view of which only the storage and the [offset](StridedView::byte_offset) are at hand.
+    /// The same for a view of which the caller only has the storage and the [offset](StridedView::byte_offset).
     #[inline(always)]
     pub fn ptr_at(self, storage: &Storage, byte_offset: usize) -> *mut u8 {
         storage.data_ptr().wrapping_add(byte_offset)
@@ -152,33 +152,33 @@ impl Guarded<'_> {
 /// use flambeau_core::{Device, storage::Storage, storage_guards::StorageGuards, storage_lock::Access};
 ///
 /// let (a, b) = (Storage::new(64, Device::CPU)?, Storage::new(64, Device::CPU)?);
-/// let wanted = [(&a, Access::Write), (&b, Access::Read), (&a, Access::Read)];
-/// let guards = StorageGuards::acquire(&wanted)?;
+/// let operands = [(&a, Access::Write), (&b, Access::Read), (&a, Access::Read)];
+/// let guards = StorageGuards::acquire(&operands)?;
 /// assert_eq!((a.version(), b.version()), (1, 0));
 /// drop(guards);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 #[must_use = "the elements are guarded only while this lives"]
 pub struct StorageGuards<'a> {
-    wanted: &'a [(&'a Storage, Access)],
+    operands: &'a [(&'a Storage, Access)],
     here: OfThisThread,
 }
 
 impl<'a> StorageGuards<'a> {
-    /// Takes a guard on each storage in `wanted`, exclusive where any entry wants to write. Waits for other threads.
+    /// Takes a guard on each storage in `operands`, exclusive if any entry of it is for writing. Waits for other threads.
     ///
     /// # Errors
     /// - `Aliasing` if a storage to be written is read-only.
-    /// - `Device` if the host may not touch the bytes: see [`DeviceGuards`].
+    /// - `Device` if the host may not access the bytes: see [`DeviceGuards`].
     /// - `Busy` if an accessor that this thread holds excludes it, or if this thread holds guards and has waited for
-    ///   [`PATIENCE`].
+    ///   [`GUARD_TIMEOUT`].
     #[inline]
-    pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
-        lock_all(wanted)?;
-        Ok(StorageGuards { wanted, here: PhantomData })
+    pub fn acquire(operands: &'a [(&'a Storage, Access)]) -> Result<Self> {
+        lock_all(operands)?;
+        Ok(StorageGuards { operands, here: PhantomData })
     }
 
-    /// The right to ask for addresses, which ends with the guards.
+    /// The proof that these guards are held.
     #[inline(always)]
     pub fn guarded(&self) -> Guarded<'_> {
         Guarded(PhantomData)
@@ -188,11 +188,11 @@ impl<'a> StorageGuards<'a> {
 impl Drop for StorageGuards<'_> {
     #[inline]
     fn drop(&mut self) {
-        unlock_all(self.wanted);
+        unlock_all(self.operands);
     }
 }
 
-/// Calls `body` under guards on `wanted`: what kernels do.
+/// Calls `body` under guards on `operands`: what kernels do.
 ///
 /// # Errors
 /// Those of [`StorageGuards::acquire`].
@@ -206,60 +206,59 @@ impl Drop for StorageGuards<'_> {
 /// ```
 #[inline]
 pub fn with_guards<R>(
-    wanted: &[(&Storage, Access)],
+    operands: &[(&Storage, Access)],
     body: impl for<'g> FnOnce(Guarded<'g>) -> R,
 ) -> Result<R> {
-    let guards = StorageGuards::acquire(wanted)?;
+    let guards = StorageGuards::acquire(operands)?;
     Ok(body(guards.guarded()))
 }
 
-/// The same guards for what touches no byte on the host: kernels of a device, and changes of what a storage is. They are taken on
-/// the bytes of every device, the host's included, and order calls and count versions as the host's do.
+/// The same guards for callers that access no byte on the host: kernels of a device, and changes of a storage itself. They may be taken
+/// on the bytes of every device, the host's included, and order calls and advance versions as the host's guards do.
 ///
 /// ```
 /// use flambeau_core::{Access, Device, ErrorKind, Storage, storage_guards::{DeviceGuards, StorageGuards}};
 ///
 /// let shape_only = Storage::new(64, Device::META)?;
-/// let wanted = [(&shape_only, Access::Write)];
-/// assert_eq!(StorageGuards::acquire(&wanted).map(drop).unwrap_err().kind(), ErrorKind::Device);
-/// drop(DeviceGuards::acquire(&wanted)?);
+/// let operands = [(&shape_only, Access::Write)];
+/// assert_eq!(StorageGuards::acquire(&operands).map(drop).unwrap_err().kind(), ErrorKind::Device);
+/// drop(DeviceGuards::acquire(&operands)?);
 /// assert_eq!(shape_only.version(), 1);
 /// # Ok::<(), flambeau_core::Error>(())
 /// ```
 #[must_use = "the elements are guarded only while this lives"]
 pub struct DeviceGuards<'a> {
-    wanted: &'a [(&'a Storage, Access)],
+    operands: &'a [(&'a Storage, Access)],
     here: OfThisThread,
 }
 
 impl<'a> DeviceGuards<'a> {
-    /// Takes a guard on each storage in `wanted`, as [`StorageGuards::acquire`] does.
+    /// Takes a guard on each storage in `operands`, as [`StorageGuards::acquire`] does.
     ///
     /// # Errors
     /// `Aliasing` and `Busy` as there.
-    pub fn acquire(wanted: &'a [(&'a Storage, Access)]) -> Result<Self> {
-        lock_many(wanted, |storage, access| {
+    pub fn acquire(operands: &'a [(&'a Storage, Access)]) -> Result<Self> {
+        lock_many(operands, |storage, access| {
             if access == Access::Write {
                 ensure_writable(storage)?;
             }
             wait(storage, access, StorageLock::lock_for_device)
         })?;
         hold(1);
-        Ok(DeviceGuards { wanted, here: PhantomData })
+        Ok(DeviceGuards { operands, here: PhantomData })
     }
 }
 
 impl Drop for DeviceGuards<'_> {
     fn drop(&mut self) {
-        unlock_all(self.wanted);
+        unlock_all(self.operands);
     }
 }
 
-/// Locks each storage once, the pairs that most kernels want without further ado. Not generic and not inlined: every kernel
-/// comes through here.
+/// Locks each storage once; the small sets of most kernels take a fast path. Not generic and not inlined: every kernel calls this.
 #[inline(never)]
-fn lock_all(wanted: &[(&Storage, Access)]) -> Result<()> {
-    match *wanted {
+fn lock_all(operands: &[(&Storage, Access)]) -> Result<()> {
+    match *operands {
         [] => {}
         [(a, access)] => lock_one(a, access)?,
         [(a, access_a), (b, access_b)] if Storage::ptr_eq(a, b) => lock_one(a, access_a.max(access_b))?,
@@ -267,7 +266,7 @@ fn lock_all(wanted: &[(&Storage, Access)]) -> Result<()> {
         [a, b] => lock_two(a, b)?,
         [a, b, c] if are_distinct([a, b, c]) && try_each([a, b, c]) => {}
         [a, b, c, d] if are_distinct([a, b, c, d]) && try_each([a, b, c, d]) => {}
-        _ => lock_many(wanted, lock)?,
+        _ => lock_many(operands, lock)?,
     }
     hold(1);
     Ok(())
@@ -280,36 +279,36 @@ fn lock_one(storage: &StorageImpl, access: Access) -> Result<()> {
     Ok(())
 }
 
-/// Whether no storage is there twice.
+/// Whether no storage occurs twice.
 #[inline(always)]
-fn are_distinct<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
+fn are_distinct<const N: usize>(operands: [(&Storage, Access); N]) -> bool {
     let mut distinct = true;
     for i in 1..N {
         for j in 0..i {
-            distinct &= !Storage::ptr_eq(wanted[i].0, wanted[j].0);
+            distinct &= !Storage::ptr_eq(operands[i].0, operands[j].0);
         }
     }
     distinct
 }
 
-/// Locks each of distinct storages if that takes no waiting, in whichever order.
+/// Locks each of distinct storages, in any order, if that is possible without waiting.
 #[inline(always)]
-fn try_each<const N: usize>(wanted: [(&Storage, Access); N]) -> bool {
+fn try_each<const N: usize>(operands: [(&Storage, Access); N]) -> bool {
     for i in 0..N {
-        let (storage, access) = wanted[i];
+        let (storage, access) = operands[i];
         let is_refused = access == Access::Write && storage.is_read_only();
         if is_refused || !storage.lock.try_lock(access) {
-            unlock_distinct(&wanted[..i]);
+            unlock_distinct(&operands[..i]);
             return false;
         }
     }
-    for (storage, access) in wanted {
+    for (storage, access) in operands {
         note_write(storage, access);
     }
     true
 }
 
-/// Locks both in the order of addresses, waiting where that is needed.
+/// Locks both in the order of addresses, waiting if necessary.
 #[cold]
 fn lock_two(a: (&Storage, Access), b: (&Storage, Access)) -> Result<()> {
     let (first, second) = if a.0.address() < b.0.address() { (a, b) } else { (b, a) };
@@ -324,8 +323,11 @@ fn lock_two(a: (&Storage, Access), b: (&Storage, Access)) -> Result<()> {
     Ok(())
 }
 
-fn lock_many(wanted: &[(&Storage, Access)], lock: impl Fn(&StorageImpl, Access) -> Result<()>) -> Result<()> {
-    let all = Set::new(wanted);
+fn lock_many(
+    operands: &[(&Storage, Access)],
+    lock: impl Fn(&StorageImpl, Access) -> Result<()>,
+) -> Result<()> {
+    let all = Set::new(operands);
     for (done, (storage, access)) in all.in_order().enumerate() {
         if let Err(error) = lock(storage, access) {
             all.in_order().take(done).for_each(|(storage, access)| storage.lock.unlock(access));
@@ -338,22 +340,22 @@ fn lock_many(wanted: &[(&Storage, Access)], lock: impl Fn(&StorageImpl, Access) 
 
 /// Releases what [`lock_all`] took for the same list.
 #[inline(never)]
-fn unlock_all(wanted: &[(&Storage, Access)]) {
-    match *wanted {
+fn unlock_all(operands: &[(&Storage, Access)]) {
+    match *operands {
         [] => {}
         [(a, _)] => a.lock.unlock_held(),
         [(a, _), (b, _)] if Storage::ptr_eq(a, b) => a.lock.unlock_held(),
         [a, b] => unlock_distinct(&[a, b]),
         [a, b, c] if are_distinct([a, b, c]) => unlock_distinct(&[a, b, c]),
         [a, b, c, d] if are_distinct([a, b, c, d]) => unlock_distinct(&[a, b, c, d]),
-        _ => Set::new(wanted).each().for_each(|storage| storage.lock.unlock_held()),
+        _ => Set::new(operands).each().for_each(|storage| storage.lock.unlock_held()),
     }
     hold(-1);
 }
 
 #[inline(always)]
-fn unlock_distinct(wanted: &[(&Storage, Access)]) {
-    for (storage, access) in wanted {
+fn unlock_distinct(operands: &[(&Storage, Access)]) {
+    for (storage, access) in operands {
         storage.lock.unlock(*access);
     }
 }
@@ -365,8 +367,8 @@ fn note_write(storage: &StorageImpl, access: Access) {
     }
 }
 
-/// The exclusive lock of one storage, of whichever device, for changing what tensors say of it: no write, so that no version is
-/// counted and read-only memory has it too.
+/// The exclusive lock of one storage, of any device, for changing the geometry of tensors that use it. It is no write: the version does
+/// not advance, and read-only memory can be locked.
 pub(crate) struct Exclusive<'a> {
     storage: &'a StorageImpl,
     here: OfThisThread,
@@ -389,7 +391,7 @@ impl Drop for Exclusive<'_> {
     }
 }
 
-/// A guard that owns its storage and that the thread remembers.
+/// A guard that owns its storage, and that is on its thread's list.
 struct Accessor {
     storage: Storage,
     access: Access,
@@ -415,7 +417,7 @@ impl Accessor {
 impl Drop for Accessor {
     fn drop(&mut self) {
         let entry = (self.storage.address(), self.access);
-        // Where the list is gone, the thread is exiting, and there is nothing left to remove.
+        // If the list no longer exists, the thread is exiting, and there is nothing to remove.
         let _ = ACCESSORS.try_with(|accessors| {
             let mut accessors = accessors.borrow_mut();
             if let Some(at) = accessors.iter().rposition(|other| *other == entry) {
@@ -427,12 +429,12 @@ impl Drop for Accessor {
     }
 }
 
-/// Lets the elements be read, by others too, for as long as it lives; it keeps the storage.
+/// Permits reading the elements as long as it lives, as do the guards of other readers; it owns the storage.
 #[must_use = "the elements are guarded only while this lives"]
 pub struct ReadGuard(Accessor);
 
 impl ReadGuard {
-    /// Waits for a writer on another thread.
+    /// Takes the guard; waits for a writer on another thread.
     ///
     /// # Errors
     /// `Busy` as for [`StorageGuards::acquire`].
@@ -440,18 +442,18 @@ impl ReadGuard {
         Accessor::acquire(storage, Access::Read).map(ReadGuard)
     }
 
-    /// What it guards.
+    /// The storage that it guards.
     pub fn storage(&self) -> &Storage {
         &self.0.storage
     }
 
-    /// Where the bytes are: [`nbytes`](StorageImpl::nbytes) of them may be read while this lives.
+    /// The address of the bytes: [`nbytes`](StorageImpl::nbytes) of them may be read while this lives.
     pub fn data_ptr(&self) -> *const u8 {
         self.0.storage.data_ptr()
     }
 }
 
-/// Lets the elements be read and written, by nobody else, for as long as it lives; it keeps the storage.
+/// Permits reading and writing the elements as long as it lives, and excludes all other guards; it owns the storage.
 ///
 /// ```
 /// use flambeau_core::{Device, ErrorKind, storage::Storage, storage_guards::{ReadGuard, WriteGuard}};
@@ -467,7 +469,7 @@ impl ReadGuard {
 pub struct WriteGuard(Accessor);
 
 impl WriteGuard {
-    /// Waits for readers and writers on other threads.
+    /// Takes the guard; waits for readers and writers on other threads.
     ///
     /// # Errors
     /// `Aliasing` and `Busy` as for [`StorageGuards::acquire`].
@@ -475,12 +477,12 @@ impl WriteGuard {
         Accessor::acquire(storage, Access::Write).map(WriteGuard)
     }
 
-    /// What it guards.
+    /// The storage that it guards.
     pub fn storage(&self) -> &Storage {
         &self.0.storage
     }
 
-    /// Where the bytes are: [`nbytes`](StorageImpl::nbytes) of them may be read and written while this lives.
+    /// The address of the bytes: [`nbytes`](StorageImpl::nbytes) of them may be read and written while this lives.
     pub fn data_ptr(&self) -> *mut u8 {
         self.0.storage.data_ptr()
     }

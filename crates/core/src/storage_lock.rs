@@ -1,11 +1,11 @@
 //! The lock on a storage's elements: many readers or one writer.
 //!
-//! It is biased towards the thread that made the storage, which takes it without atomic updates until another thread comes
-//! ([`bias`]); from then on one word counts for all. The same word says whether the host may touch the bytes at all: that
-//! refusal costs a call that is not refused nothing.
+//! It is biased towards the thread that made the storage, which takes it without atomic read-modify-writes until another thread needs it
+//! ([`bias`]); from then on all threads use one atomic word. A bit of the same word says that the host may not access the bytes at all,
+//! so that this check costs nothing where the host may.
 //!
-//! A waiting writer never holds readers up, so that a thread may read what it already reads; a stream of readers can
-//! therefore delay a writer for as long as it lasts. Waiters spin, then yield, then sleep.
+//! A waiting writer does not block readers, so that a thread can acquire a read guard while it holds another one; readers that never
+//! cease can therefore delay a writer without bound. Waiters spin, then yield, then sleep.
 
 use crate::blocking;
 use crate::sync::{AtomicU32, Ordering};
@@ -24,25 +24,25 @@ pub enum Access {
     Write,
 }
 
-/// Somebody writes.
+/// The lock is held for writing.
 const WRITER: u32 = 1 << 31;
-/// Somebody may be asleep until the lock is released.
+/// A thread may be asleep until the lock is released.
 const SLEEPER: u32 = 1 << 30;
-/// The bytes are not the host's to touch: set for as long as the lock lives, and in the way of whoever asks for the host.
+/// The host may not access the bytes: set as long as the lock lives, and a conflict for every access by the host.
 const NOT_HOST: u32 = 1 << 29;
 /// The number of readers; 2^29 guards at once do not fit into memory.
 const READERS: u32 = NOT_HOST - 1;
 
-/// What bars a device's kernels, beside guards: nothing.
+/// For `BARRED`: no bit beside those of guards excludes a device's kernels.
 const NOTHING: u32 = 0;
 
-/// How often a waiter looks again before it lets other threads run, and then before it sleeps.
+/// How often a waiter tries again before it lets other threads run, and then before it sleeps.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 
 /// A lock for many readers or one writer. The guards in [`storage_guards`](crate::storage_guards) are how it is used.
 ///
-/// A thread gives back itself what it has taken.
+/// The thread that takes the lock must be the one that releases it.
 pub struct StorageLock {
     bias: Bias,
     word: AtomicU32,
@@ -55,20 +55,20 @@ impl StorageLock {
         StorageLock { bias: Bias::new(), word: AtomicU32::new(0) }
     }
 
-    /// A free lock on bytes that the host may not touch, of a device or of none: only [`lock_for_device`] takes it. It is biased
-    /// towards nobody, so that every attempt of the host's meets the word that refuses it.
+    /// A free lock on bytes that the host may not access, or that do not exist: only [`lock_for_device`] takes it. It is not biased, so
+    /// that every attempt by the host finds the bit that refuses it.
     ///
     /// [`lock_for_device`]: Self::lock_for_device
     pub fn not_host() -> Self {
         StorageLock { bias: Bias::revoked(), word: AtomicU32::new(NOT_HOST) }
     }
 
-    /// Whether the host may touch the bytes.
+    /// Whether the host may access the bytes.
     pub fn is_host(&self) -> bool {
         self.word.load(Ordering::Relaxed) & NOT_HOST == 0
     }
 
-    /// Takes the lock if that takes no waiting.
+    /// Takes the lock if that is possible without waiting.
     #[inline(always)]
     pub fn try_lock(&self, access: Access) -> bool {
         if self.bias.is_ours() {
@@ -81,7 +81,7 @@ impl StorageLock {
         self.try_shared::<NOT_HOST>(access)
     }
 
-    /// The same by the word that counts for all threads, unless it has a bit of `BARRED`.
+    /// The same by the word that all threads use, unless it has a bit of `BARRED`.
     #[inline]
     fn try_shared<const BARRED: u32>(&self, access: Access) -> bool {
         if !self.bias.revoke() || !self.take_word::<BARRED>(access) {
@@ -94,7 +94,7 @@ impl StorageLock {
         allowed
     }
 
-    /// Tries until another thread really stands in the way, not just another reader's counting.
+    /// Tries again while only the number of readers changes, and fails if another thread's guard conflicts.
     #[inline]
     fn take_word<const BARRED: u32>(&self, access: Access) -> bool {
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -107,13 +107,13 @@ impl StorageLock {
         false
     }
 
-    /// Takes the lock, waiting for others until `deadline`, or for ever. False if the time has run out, or the bytes are not
-    /// the [host's](Self::is_host).
+    /// Takes the lock, waiting for others until `deadline`, or for ever. False after the deadline, or if the bytes are not the
+    /// [host's](Self::is_host).
     pub fn lock(&self, access: Access, deadline: Option<Instant>) -> bool {
         self.is_host() && (self.try_lock(access) || self.wait::<NOT_HOST>(access, deadline))
     }
 
-    /// The same for a kernel that runs on the device whose bytes these are, or that looks at none.
+    /// The same for a kernel that runs on the device whose bytes these are, or that accesses none.
     pub fn lock_for_device(&self, access: Access, deadline: Option<Instant>) -> bool {
         if self.is_host() {
             return self.lock(access, deadline);
@@ -130,7 +130,8 @@ impl StorageLock {
     /// Releases what [`lock`](Self::lock) or [`try_lock`](Self::try_lock) took with the same access.
     #[inline(always)]
     pub fn unlock(&self, access: Access) {
-        // What a thread has taken by the bias and by the word, when the bias was revoked in between, are both for reading.
+        // If a thread holds the lock both by the bias and by the word, since the bias was revoked in between, both are for reading, and
+        // it does not matter which is released first.
         if !self.bias.is_ours() && self.bias.held_by_us() == 0 {
             self.give_word_back(access);
         } else if !self.bias.give_back(access) {
@@ -138,7 +139,7 @@ impl StorageLock {
         }
     }
 
-    /// Releases the lock in whichever way the caller holds it: while it is held for writing, nobody else holds it.
+    /// Releases the lock with the access by which the caller holds it: if the word says writing, the caller is the only holder.
     #[inline(always)]
     pub fn unlock_held(&self) {
         let held = match self.bias.held_by_us() {
@@ -155,7 +156,7 @@ impl StorageLock {
             Access::Read => self.word.fetch_sub(1, Ordering::Release),
             Access::Write => self.word.fetch_sub(WRITER, Ordering::Release),
         };
-        // A sleeper can go on once nobody writes and, if it wants to write, nobody reads.
+        // A sleeper may continue when there is no writer and, if it needs to write, no reader.
         if before & SLEEPER != 0 && before & READERS <= 1 {
             self.wake();
         }
@@ -163,8 +164,8 @@ impl StorageLock {
 
     #[cold]
     fn spin<const BARRED: u32>(&self, access: Access) -> bool {
-        for turn in 0..SPINS + YIELDS {
-            if turn < SPINS {
+        for attempt in 0..SPINS + YIELDS {
+            if attempt < SPINS {
                 std::hint::spin_loop()
             } else {
                 std::thread::yield_now()
@@ -176,22 +177,23 @@ impl StorageLock {
         false
     }
 
-    /// Sleeps until the lock is taken. A sleeper says so in the lock's word, and falls asleep, under the mutex of
-    /// `parking`; a waker clears that, and wakes, under the same mutex. So whoever releases the lock either sees that
-    /// somebody sleeps, or is seen by the sleeper's last look at the word.
+    /// Sleeps until the lock is taken. A sleeper sets [`SLEEPER`] in the lock's word and falls asleep under the mutex of its parking
+    /// bucket; a waker clears the bit, and wakes, under the same mutex. So a thread that releases the lock either sees that another one
+    /// sleeps, or the sleeper sees the release when it reads the word for the last time.
     #[cold]
     fn sleep<const BARRED: u32>(&self, access: Access, deadline: Option<Instant>) -> bool {
         loop {
-            let bed = parking::lock(self.address());
+            let bucket = parking::lock(self.address());
             let seen = self.word.fetch_or(SLEEPER, Ordering::Relaxed);
             if taken::<BARRED>(seen, access).is_none() || !self.bias.allows_or_will_wake(access) {
-                if bed.wait(deadline).is_none() {
+                if bucket.wait(deadline).is_none() {
                     return false;
                 }
                 continue;
             }
-            // What cannot be taken after all is given back, with a call for sleepers, which takes the mutex.
-            drop(bed);
+            // The mutex is released first: if the attempt fails, what it has taken is released, which may wake sleepers and lock the
+            // mutex.
+            drop(bucket);
             if self.try_shared::<BARRED>(access) {
                 return true;
             }
@@ -200,12 +202,12 @@ impl StorageLock {
 
     #[cold]
     fn wake(&self) {
-        let bed = parking::lock(self.address());
+        let bucket = parking::lock(self.address());
         self.word.fetch_and(!SLEEPER, Ordering::Relaxed);
-        bed.wake_all();
+        bucket.wake_all();
     }
 
-    /// Where there are any; after the owner of the bias has given back what it held.
+    /// Wakes sleepers, if there are any, after the owner of the bias has released what it held.
     #[cold]
     fn wake_sleepers(&self) {
         if self.word.load(Ordering::Relaxed) & SLEEPER != 0 {

@@ -1,12 +1,12 @@
-//! A tensor as a call found it: storage, geometry and type, which stay true whatever other threads do.
+//! A snapshot of a tensor at the beginning of a call: storage, geometry and type, which stay consistent whatever other threads do.
 
 use crate::{Device, Geometry, ScalarType, Storage, TensorImpl};
 
 /// One snapshot of an operand, from which a call takes sizes, strides and offset throughout.
 ///
-/// Another thread may put other sizes in force at any moment (`resize_`, `t_`, `as_strided_`), so that what is read in two looks need
-/// not belong together. A geometry lives as long as its tensor, and storages never shrink (`TensorImpl` (2) and (3)): what a
-/// snapshot says lies inside the storage for ever. Its elements are reached under guards only: [`Guarded::ptr`].
+/// Another thread may replace the geometry at any moment (`resize_`, `t_`, `as_strided_`), so that sizes and strides which are read
+/// separately need not belong together. A geometry lives as long as its tensor, and storages never shrink (`TensorImpl` (2) and (3)):
+/// the elements of a snapshot are always inside the storage. They are accessed under guards only: [`Guarded::ptr`].
 ///
 /// [`Guarded::ptr`]: crate::storage_guards::Guarded::ptr
 ///
@@ -26,19 +26,19 @@ pub struct StridedView<'a> {
 }
 
 impl<'a> StridedView<'a> {
-    /// Of a tensor as it is now.
+    /// The snapshot of a tensor as it is now.
     #[inline(always)]
     pub fn of(tensor: &'a TensorImpl) -> Self {
         StridedView { storage: tensor.storage(), geometry: tensor.geometry(), dtype: tensor.dtype() }
     }
 
-    /// Of a tensor with a geometry that is, or was, its own: as it was when that was looked at.
+    /// The snapshot of a tensor with a geometry that is, or was, its own.
     #[inline(always)]
     pub fn with_geometry(tensor: &'a TensorImpl, geometry: &'a Geometry) -> Self {
         StridedView { storage: tensor.storage(), geometry, dtype: tensor.dtype() }
     }
 
-    /// The bytes it looks at.
+    /// The storage of the elements.
     #[inline(always)]
     pub fn storage(&self) -> &'a Storage {
         self.storage
@@ -56,7 +56,7 @@ impl<'a> StridedView<'a> {
         self.dtype
     }
 
-    /// Where its elements live.
+    /// The device of its elements.
     #[inline]
     pub fn device(&self) -> Device {
         self.storage.device()

@@ -1,4 +1,4 @@
-//! A tensor's description: which storage it looks at, how, and what attaches to it.
+//! The implementation of a tensor: its storage, geometry, dtype and keys, and what other crates attach to it.
 //!
 //! Invariants, cited elsewhere as `TensorImpl` (n):
 //!
@@ -6,8 +6,8 @@
 //!    [`MAX_DIMS`] dimensions at most.
 //! 2. Unless `numel` is 0, or the layout is not strided, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
 //!    grow but never shrink, so what was inside stays inside.
-//! 3. A geometry that was once in force lives as long as the `TensorImpl`: references to it stay good when an in-place
-//!    operator (`resize_`, `t_`) puts another in its place, which happens under the storage's exclusive lock.
+//! 3. Every geometry that a tensor has had lives as long as the `TensorImpl`: references to it stay valid when an in-place
+//!    operator (`resize_`, `t_`) replaces it, which happens under the storage's exclusive lock.
 //! 4. The scalar type, layout, device and storage never change.
 #![expect(unsafe_code, reason = "geometries are replaced behind shared references")]
 
@@ -25,7 +25,7 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Sizes, strides and offset of a tensor, and what follows from them.
+/// Sizes, strides and offset of a tensor, and what is computed from them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometry {
     sizes_and_strides: SizesAndStrides,
@@ -42,7 +42,7 @@ impl Geometry {
     #[inline]
     pub fn contiguous(sizes: &[i64]) -> Result<Self> {
         if sizes.len() > INLINE_DIMS {
-            return Self::of_many_dims(sizes, &shape::contiguous_strides(sizes), 0);
+            return Self::with_many_dims(sizes, &shape::contiguous_strides(sizes), 0);
         }
         let numel = shape::numel(sizes)?;
         let mut sizes_and_strides = SizesAndStrides::SCALAR;
@@ -57,15 +57,15 @@ impl Geometry {
     #[inline]
     pub fn strided(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
         if sizes.len() > INLINE_DIMS {
-            return Self::of_many_dims(sizes, strides, storage_offset);
+            return Self::with_many_dims(sizes, strides, storage_offset);
         }
         let numel = Self::check(sizes, strides, storage_offset)?;
         Ok(Self::checked(sizes, strides, storage_offset, numel))
     }
 
-    /// The same where sizes are kept on the heap: the one way to a tensor of so many dimensions, which bounds them.
+    /// The same with sizes on the heap. Every tensor of so many dimensions is made here, where their number is checked.
     #[cold]
-    fn of_many_dims(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
+    fn with_many_dims(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<Self> {
         ensure!(
             sizes.len() <= MAX_DIMS,
             Shape,
@@ -76,7 +76,7 @@ impl Geometry {
         Ok(Self::checked(sizes, strides, storage_offset, numel))
     }
 
-    /// How many elements these sizes have, if all three are sound.
+    /// The number of elements, if sizes, strides and offset are valid.
     #[inline]
     fn check(sizes: &[i64], strides: &[i64], storage_offset: i64) -> Result<i64> {
         ensure!(
@@ -99,13 +99,13 @@ impl Geometry {
         made
     }
 
-    /// Of a zero-dimensional tensor.
+    /// The geometry of a zero-dimensional tensor.
     #[inline(always)]
     fn one_element() -> Self {
         Geometry { sizes_and_strides: SizesAndStrides::SCALAR, storage_offset: 0, numel: 1, contiguous: true }
     }
 
-    /// Replaces [`one_element`](Self::one_element) by what was checked, where it stands.
+    /// Overwrites [`one_element`](Self::one_element) by sizes, strides and offset that were checked.
     #[inline(always)]
     fn set(&mut self, sizes: &[i64], strides: &[i64], storage_offset: i64, numel: i64) {
         self.sizes_and_strides.set(sizes, strides);
@@ -114,8 +114,8 @@ impl Geometry {
         self.contiguous = shape::is_contiguous(sizes, strides);
     }
 
-    /// The same by another one. Only the dimensions that are there are copied, one by one: what has just been written apart
-    /// would have to be waited for if it were read together.
+    /// The same by those of another geometry. Only existing dimensions are copied, one by one, since the other geometry may just have
+    /// been written: `# Note: store forwarding` in the crate's documentation.
     #[inline(always)]
     fn copy_from(&mut self, other: &Geometry) {
         self.sizes_and_strides.set(other.sizes(), other.strides());
@@ -150,7 +150,7 @@ impl Geometry {
         self.sizes_and_strides.dim()
     }
 
-    /// Where the first element lies, in elements from the start of the storage.
+    /// The offset of the first element, in elements from the start of the storage.
     #[inline]
     pub fn storage_offset(&self) -> i64 {
         self.storage_offset
@@ -168,7 +168,7 @@ impl Geometry {
         self.contiguous
     }
 
-    /// Bytes of storage that it reaches, for elements of `dtype`.
+    /// Bytes of storage that it needs, for elements of `dtype`.
     ///
     /// # Errors
     /// `Overflow` past 2^63.
@@ -182,7 +182,7 @@ impl Geometry {
     }
 }
 
-/// Bytes of storage up to and with the element that is `last` after the one at `storage_offset`; none if there is none.
+/// Bytes of storage up to and including the element that is `last` elements after the one at `storage_offset`; 0 for no elements.
 #[inline]
 fn bytes_to(last: Option<i64>, storage_offset: i64, dtype: ScalarType) -> Result<usize> {
     let Some(last) = last else { return Ok(0) };
@@ -208,17 +208,17 @@ fn contiguous_nbytes(numel: i64, dtype: ScalarType) -> Result<usize> {
     }
 }
 
-/// The geometries put in force after the first.
+/// The geometries that have replaced the first one.
 struct Replacements {
     current: AtomicPtr<Geometry>,
     all: Mutex<Vec<Pinned>>,
 }
 
-/// A geometry that keeps its address, and may be looked at through other pointers, until it is dropped. A `Box` says that it alone has
-/// what it points at whenever it is moved, as it is when a list of them grows.
+/// A geometry with a fixed address, which other pointers may read until it is dropped. It is not a `Box`, because moving a `Box`, as
+/// happens when a vector of them grows, asserts that no other pointer to its content is in use.
 struct Pinned(NonNull<Geometry>);
 
-// SAFETY: it owns the geometry, which nobody changes.
+// SAFETY: it owns the geometry, which never changes.
 unsafe impl Send for Pinned {}
 
 impl Pinned {
@@ -234,12 +234,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box, and references to it end before: TensorImpl (3).
+        // SAFETY: it was a box, and references to it end before: TensorImpl (3).
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// What a `Tensor` points at. PyTorch's `TensorImpl`.
+/// The object that a `Tensor` points at. PyTorch's `TensorImpl`.
 pub struct TensorImpl {
     storage: Storage,
     geometry: Geometry,
@@ -256,34 +256,34 @@ pub struct TensorImpl {
 
 impl IntrusiveTarget for TensorImpl {}
 
-/// What others than autograd put on a tensor, each once.
+/// What crates other than autograd attach to a tensor, each once.
 #[derive(Default)]
 struct Attached {
     layout: OnceCell<Box<dyn Any + Send + Sync>>,
     front_end: OnceCell<Box<dyn Any + Send + Sync>>,
 }
 
-/// A tensor that is not strided elements of one storage: what [`TensorImpl::of_parts`] makes it of.
+/// The arguments of [`TensorImpl::from_parts`], for a tensor that does not consist of strided elements of one storage.
 pub struct Parts {
     /// How its elements are stored.
     pub layout: Layout,
-    /// Where.
+    /// The device of its elements.
     pub device: Device,
     /// The type of its elements.
     pub dtype: ScalarType,
-    /// As if it were strided.
+    /// Its sizes, which it reports like a strided tensor.
     pub sizes: DimVec,
-    /// The keys of its layout, by which kernels are chosen above the device's.
+    /// The keys of its layout, which choose kernels before the device's key does.
     pub keys: DispatchKeySet,
-    /// Indices and values, blocks and scales: what the layout's kernels find its elements by.
+    /// The elements as the layout's kernels have them: indices and values, blocks and scales.
     pub elements: Box<dyn Any + Send + Sync>,
 }
 
 impl TensorImpl {
-    /// A tensor that looks at `storage` with `geometry`.
+    /// A tensor of the elements of `storage` at the offsets of `geometry`.
     ///
     /// # Errors
-    /// `InvalidArgument` where the geometry reaches past the storage.
+    /// `InvalidArgument` if elements lie outside the storage.
     #[inline]
     pub fn new(storage: Storage, geometry: Geometry, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
         let needed = geometry.nbytes(dtype)?;
@@ -297,7 +297,7 @@ impl TensorImpl {
             storage.nbytes()
         );
         let device = storage.device();
-        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
+        Ok(Self::build(storage, device, |dst| *dst = geometry, dtype, false))
     }
 
     /// A tensor of another layout, without elements of its own: guards refuse its storage, and calls go to the kernels of its keys.
@@ -309,7 +309,7 @@ impl TensorImpl {
     /// use flambeau_core::tensor_impl::Parts;
     /// use flambeau_core::{Device, DispatchKey, Layout, ScalarType, TensorImpl};
     ///
-    /// let sparse = TensorImpl::of_parts(Parts {
+    /// let sparse = TensorImpl::from_parts(Parts {
     ///     layout: Layout::Sparse,
     ///     device: Device::CPU,
     ///     dtype: ScalarType::F32,
@@ -321,11 +321,11 @@ impl TensorImpl {
     /// assert!(sparse.extension().is_some_and(|elements| elements.is::<(Vec<[i32; 2]>, Vec<f32>)>()));
     /// # Ok::<(), flambeau_core::Error>(())
     /// ```
-    pub fn of_parts(parts: Parts) -> Result<IntrusivePtr<TensorImpl>> {
+    pub fn from_parts(parts: Parts) -> Result<IntrusivePtr<TensorImpl>> {
         let geometry = Geometry::contiguous(&parts.sizes)?;
         let storage = Storage::without_bytes(backend::resolve(parts.device)?);
         let device = storage.device();
-        let mut made = Self::build(storage, device, |place| *place = geometry, parts.dtype, false);
+        let mut made = Self::build(storage, device, |dst| *dst = geometry, parts.dtype, false);
         made.add_keys(parts.keys);
         made.set_extension(parts.elements)?;
         match IntrusivePtr::get_mut(&mut made) {
@@ -335,10 +335,11 @@ impl TensorImpl {
         Ok(made)
     }
 
-    /// The same storage with other sizes, strides and offset; made in its place.
+    /// The same storage with other sizes, strides and offset. The geometry is built where it stays, as in the functions below:
+    /// `# Note: store forwarding` in the crate's documentation.
     ///
     /// # Errors
-    /// Those of [`Geometry::strided`], and `InvalidArgument` where that reaches past the storage.
+    /// Those of [`Geometry::strided`], and `InvalidArgument` if elements lie outside the storage.
     #[inline]
     pub fn alias(
         &self,
@@ -359,12 +360,11 @@ impl TensorImpl {
              {storage_offset} but got {}",
             self.storage.nbytes()
         );
-        let geometry = |place: &mut Geometry| place.set(sizes, strides, storage_offset, numel);
+        let geometry = |dst: &mut Geometry| dst.set(sizes, strides, storage_offset, numel);
         Ok(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
-    /// The same elements in row-major order of `sizes`, if this is contiguous and they are as many, and few enough to be kept
-    /// in place; made in its place, since moving a geometry costs as much as the rest.
+    /// The same elements in row-major order of `sizes`, if this tensor is contiguous, has as many elements, and the dimensions fit inline.
     #[inline]
     pub fn viewed_as(&self, sizes: &[i64]) -> Option<IntrusivePtr<TensorImpl>> {
         if sizes.len() > INLINE_DIMS {
@@ -374,16 +374,16 @@ impl TensorImpl {
             Geometry { contiguous: true, storage_offset, numel, .. } => (*storage_offset, *numel),
             _ => return None,
         };
-        let wanted = sizes.iter().try_fold(
+        let product = sizes.iter().try_fold(
             1i64,
             |product, &size| {
                 if size < 0 { None } else { product.checked_mul(size) }
             },
         );
-        if wanted != Some(numel) {
+        if product != Some(numel) {
             return None;
         }
-        let geometry = |place: &mut Geometry| place.set_contiguous(sizes, storage_offset, numel);
+        let geometry = |dst: &mut Geometry| dst.set_contiguous(sizes, storage_offset, numel);
         Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
@@ -393,24 +393,24 @@ impl TensorImpl {
         Self::build(
             self.storage.clone(),
             self.device,
-            |place| place.copy_from(self.geometry()),
+            |dst| dst.copy_from(self.geometry()),
             self.dtype,
             false,
         )
     }
 
-    /// The same elements with dimensions `a` and `b`, which exist, in each other's place.
+    /// The same elements with dimensions `a` and `b`, which exist, exchanged.
     #[inline]
     pub fn transposed(&self, a: usize, b: usize) -> IntrusivePtr<TensorImpl> {
-        let geometry = |place: &mut Geometry| {
-            place.copy_from(self.geometry());
-            place.sizes_and_strides.swap(a, b);
-            place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
+        let geometry = |dst: &mut Geometry| {
+            dst.copy_from(self.geometry());
+            dst.sizes_and_strides.swap(a, b);
+            dst.contiguous = shape::is_contiguous(dst.sizes(), dst.strides());
         };
         Self::build(self.storage.clone(), self.device, geometry, self.dtype, false)
     }
 
-    /// `count` indices of dimension `dim`, every `step`-th from `start` on; `None` unless all of them exist. Made in its place.
+    /// `count` indices of dimension `dim`, every `step`-th from `start` on; `None` unless all of them exist.
     #[inline]
     pub fn sliced(&self, dim: usize, start: i64, count: i64, step: i64) -> Option<IntrusivePtr<TensorImpl>> {
         let g = self.geometry();
@@ -420,17 +420,17 @@ impl TensorImpl {
             return None;
         }
         let offset = g.storage_offset.saturating_add(start.saturating_mul(stride));
-        let geometry = |place: &mut Geometry| {
-            place.copy_from(g);
-            place.sizes_and_strides.set_dim(dim, count, stride.saturating_mul(step));
-            place.storage_offset = offset;
-            place.numel = if size == 0 { 0 } else { g.numel / size * count };
-            place.contiguous = shape::is_contiguous(place.sizes(), place.strides());
+        let geometry = |dst: &mut Geometry| {
+            dst.copy_from(g);
+            dst.sizes_and_strides.set_dim(dim, count, stride.saturating_mul(step));
+            dst.storage_offset = offset;
+            dst.numel = if size == 0 { 0 } else { g.numel / size * count };
+            dst.contiguous = shape::is_contiguous(dst.sizes(), dst.strides());
         };
         Some(Self::build(self.storage.clone(), self.device, geometry, self.dtype, false))
     }
 
-    /// A tensor in memory of its own, without values.
+    /// A tensor in new memory, uninitialised.
     ///
     /// # Errors
     /// `Overflow` for more bytes than fit in 63 bits, and the allocator's.
@@ -438,10 +438,10 @@ impl TensorImpl {
     pub fn empty(geometry: Geometry, dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
         let storage = Storage::new(geometry.nbytes(dtype)?, device)?;
         let device = storage.device();
-        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
+        Ok(Self::build(storage, device, |dst| *dst = geometry, dtype, false))
     }
 
-    /// The same in row-major order: the most common tensor, made without moving anything about.
+    /// The same in row-major order: the most common tensor, whose geometry is built where it stays.
     ///
     /// # Errors
     /// `Shape` for negative sizes, and those of [`empty`](Self::empty).
@@ -457,33 +457,37 @@ impl TensorImpl {
         let numel = shape::numel(sizes)?;
         let storage = Storage::new(contiguous_nbytes(numel, dtype)?, device)?;
         if sizes.len() > INLINE_DIMS {
-            return Self::of_many_dims(storage, sizes, dtype);
+            return Self::with_many_dims(storage, sizes, dtype);
         }
-        // Nothing can unwind from here on, which leaves what is being made in registers.
-        let geometry = |place: &mut Geometry| place.set_contiguous(sizes, 0, numel);
+        // Nothing can unwind from here on, so the compiler can hold the arguments in registers.
+        let geometry = |dst: &mut Geometry| dst.set_contiguous(sizes, 0, numel);
         Ok(Self::build(storage, device, geometry, dtype, false))
     }
 
-    /// The same on a device that may be known by its number only when there is a storage.
+    /// The same on another device, whose index may be known only after its storage is allocated.
     #[cold]
     #[inline(never)]
     fn empty_elsewhere(sizes: &[i64], dtype: ScalarType, device: Device) -> Result<IntrusivePtr<TensorImpl>> {
         let nbytes = contiguous_nbytes(shape::numel(sizes)?, dtype)?;
-        Self::of_many_dims(Storage::new(nbytes, device)?, sizes, dtype)
+        Self::with_many_dims(Storage::new(nbytes, device)?, sizes, dtype)
     }
 
     #[cold]
-    fn of_many_dims(storage: Storage, sizes: &[i64], dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
+    fn with_many_dims(
+        storage: Storage,
+        sizes: &[i64],
+        dtype: ScalarType,
+    ) -> Result<IntrusivePtr<TensorImpl>> {
         let (geometry, device) = (Geometry::contiguous(sizes)?, storage.device());
-        Ok(Self::build(storage, device, |place| *place = geometry, dtype, false))
+        Ok(Self::build(storage, device, |dst| *dst = geometry, dtype, false))
     }
 
-    /// The same for a number that came as an argument, `2` in `x + 2`: it ranks below tensors in promotion.
+    /// A tensor of a number that was an argument, `2` in `x + 2`, which ranks below tensors in promotion.
     pub fn new_wrapped_number(storage: Storage, dtype: ScalarType) -> Result<IntrusivePtr<TensorImpl>> {
         ensure!(storage.nbytes() >= dtype.size(), Internal, "expected a storage that holds one {dtype}");
         let geometry = Geometry::contiguous(&[])?;
         let device = storage.device();
-        Ok(Self::build(storage, device, |place| *place = geometry, dtype, true))
+        Ok(Self::build(storage, device, |dst| *dst = geometry, dtype, true))
     }
 
     #[inline(always)]
@@ -495,22 +499,22 @@ impl TensorImpl {
         wrapped_number: bool,
     ) -> IntrusivePtr<TensorImpl> {
         let keys = DispatchKeySet::of(DispatchKey::dense(device.device_type())) | creation_keys();
-        let make = move |place: *mut TensorImpl| {
-            // SAFETY: the place is ours, and each part of it is written.
+        let make = move |ptr: *mut TensorImpl| {
+            // SAFETY: the memory is fresh, and each field is written.
             unsafe {
-                (&raw mut (*place).storage).write(storage);
-                (&raw mut (*place).geometry).write(Geometry::one_element());
-                geometry(&mut (*place).geometry);
-                (&raw mut (*place).key_set).write(AtomicU64::new(keys.bits()));
-                (&raw mut (*place).dtype).write(dtype);
-                (&raw mut (*place).layout).write(Layout::Strided);
-                (&raw mut (*place).device).write(device);
-                (&raw mut (*place).wrapped_number).write(wrapped_number);
-                (&raw mut (*place).replacements).write(OnceCell::new());
-                (&raw mut (*place).autograd_meta).write(OnceCell::new());
-                (&raw mut (*place).attached).write(OnceCell::new());
-                (&raw mut (*place).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
-                // Does not compile unless all fields are here.
+                (&raw mut (*ptr).storage).write(storage);
+                (&raw mut (*ptr).geometry).write(Geometry::one_element());
+                geometry(&mut (*ptr).geometry);
+                (&raw mut (*ptr).key_set).write(AtomicU64::new(keys.bits()));
+                (&raw mut (*ptr).dtype).write(dtype);
+                (&raw mut (*ptr).layout).write(Layout::Strided);
+                (&raw mut (*ptr).device).write(device);
+                (&raw mut (*ptr).wrapped_number).write(wrapped_number);
+                (&raw mut (*ptr).replacements).write(OnceCell::new());
+                (&raw mut (*ptr).autograd_meta).write(OnceCell::new());
+                (&raw mut (*ptr).attached).write(OnceCell::new());
+                (&raw mut (*ptr).python_object).write(AtomicPtr::new(std::ptr::null_mut()));
+                // A pattern without `..`, so that a field that is not written above is a compile error.
                 let TensorImpl {
                     storage: _,
                     geometry: _,
@@ -523,14 +527,14 @@ impl TensorImpl {
                     autograd_meta: _,
                     attached: _,
                     python_object: _,
-                } = &*place;
+                } = &*ptr;
             }
         };
         // SAFETY: `make` writes all of it.
         unsafe { IntrusivePtr::new_in_place(make) }
     }
 
-    /// Sizes, strides and offset in force now. One reference is one consistent snapshot.
+    /// The current sizes, strides and offset. One reference is one consistent snapshot.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         match self.replacements.get() {
@@ -540,12 +544,13 @@ impl TensorImpl {
         }
     }
 
-    /// Puts another geometry in force, for every handle of this tensor, when no guard on the storage is held: whoever holds one may
-    /// rely on the geometry it found under it. The storage must already be large enough. No write: the version stays.
+    /// Replaces the geometry for every handle of this tensor. It waits until no guard on the storage is held, since the geometry must not
+    /// change under a guard. The storage must already be large enough. It is no write: the version does not advance, unless saved
+    /// variables must be [invalidated](AutogradMeta::geometry_changed).
     ///
     /// # Errors
-    /// - `InvalidArgument` where it reaches past the storage.
-    /// - `Busy` if an accessor of this thread is in the way, or if this thread holds guards and has waited in vain.
+    /// - `InvalidArgument` if elements would lie outside the storage.
+    /// - `Busy` if an accessor of this thread excludes it, or if this thread holds guards and has waited in vain.
     pub fn set_geometry(&self, geometry: Geometry) -> Result<()> {
         let _exclusive = Exclusive::acquire(&self.storage)?;
         ensure!(
@@ -564,30 +569,30 @@ impl TensorImpl {
         if *self.geometry() != geometry && self.autograd_meta().is_some_and(AutogradMeta::geometry_changed) {
             self.storage.advance_version();
         }
-        let place = match all.iter().position(|old| *old.get() == geometry) {
-            Some(place) => place,
+        let index = match all.iter().position(|old| *old.get() == geometry) {
+            Some(index) => index,
             None => {
                 all.push(Pinned::new(geometry));
                 all.len() - 1
             }
         };
-        replacements.current.store(all[place].0.as_ptr(), Ordering::Release);
+        replacements.current.store(all[index].0.as_ptr(), Ordering::Release);
         Ok(())
     }
 
-    /// What it was made with.
+    /// The geometry that it was made with.
     #[inline]
     pub fn first_geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// Whether it was ever given [another geometry](Self::set_geometry) than it was made with.
+    /// Whether its geometry was ever [replaced](Self::set_geometry).
     #[inline]
     pub fn was_resized(&self) -> bool {
         self.replacements.get().is_some()
     }
 
-    /// The bytes it looks at.
+    /// The storage of its elements.
     #[inline]
     pub fn storage(&self) -> &Storage {
         &self.storage
@@ -599,7 +604,7 @@ impl TensorImpl {
         self.dtype
     }
 
-    /// Where its elements live.
+    /// The device of its elements.
     #[inline]
     pub fn device(&self) -> Device {
         self.device
@@ -629,80 +634,80 @@ impl TensorImpl {
         self.key_set.fetch_or(keys.bits(), Ordering::Relaxed);
     }
 
-    /// Takes keys away for every handle of this tensor.
+    /// Removes keys for every handle of this tensor.
     #[inline]
     pub fn remove_keys(&self, keys: DispatchKeySet) {
         self.key_set.fetch_and(!keys.bits(), Ordering::Relaxed);
     }
 
-    /// What the autograd crate attached.
+    /// The metadata that the autograd crate has attached.
     #[inline]
     pub fn autograd_meta(&self) -> Option<&dyn AutogradMeta> {
         self.autograd_meta.get().map(|meta| &**meta)
     }
 
-    /// The same, attached now if it is not there yet.
+    /// The same, attached now if there is none yet.
     #[inline]
     pub fn autograd_meta_or_init(&self, init: impl FnOnce() -> AutogradMetaBox) -> &dyn AutogradMeta {
         &**self.autograd_meta.get_or_init(init)
     }
 
-    /// The same for a tensor that nobody else has yet, along with keys: without the atomic operations that sharing would
-    /// take. Replaces what was attached before.
+    /// Attaches metadata and keys to a tensor that has no other owner yet, without the atomic operations that a shared tensor needs.
+    /// Replaces what was attached before.
     #[inline]
     pub fn attach(&mut self, meta: AutogradMetaBox, keys: DispatchKeySet) {
         self.autograd_meta = OnceCell::with_value(meta);
         *self.key_set.get_mut() |= keys.bits();
     }
 
-    /// What its layout finds its elements by: sparse indices and values, a quantizer.
+    /// The elements as its layout stores them: sparse indices and values, a quantizer.
     pub fn extension(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.attached.get()?.layout.get().map(|extension| &**extension)
     }
 
-    /// Attaches that, once.
+    /// Sets the [`extension`](Self::extension), once.
     ///
     /// # Errors
-    /// `Internal` where there is something already.
+    /// `Internal` if there is one already.
     pub fn set_extension(&self, extension: Box<dyn Any + Send + Sync>) -> Result<()> {
-        let place = &self.attached.get_or_init(Box::default).layout;
-        ensure!(place.set(extension).is_ok(), Internal, "this tensor has an extension already");
+        let slot = &self.attached.get_or_init(Box::default).layout;
+        ensure!(slot.set(extension).is_ok(), Internal, "this tensor has an extension already");
         Ok(())
     }
 
-    /// What a front end keeps with the tensor, apart from its [object](Self::python_object).
+    /// What a front end stores with the tensor, apart from its [object](Self::python_object).
     pub fn front_end(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.attached.get()?.front_end.get().map(|kept| &**kept)
+        self.attached.get()?.front_end.get().map(|data| &**data)
     }
 
-    /// Keeps that, once.
+    /// Sets the [`front_end`](Self::front_end) data, once.
     ///
     /// # Errors
-    /// `Internal` where there is something already.
-    pub fn set_front_end(&self, kept: Box<dyn Any + Send + Sync>) -> Result<()> {
-        let place = &self.attached.get_or_init(Box::default).front_end;
-        ensure!(place.set(kept).is_ok(), Internal, "a front end keeps something with this tensor already");
+    /// `Internal` if there is some already.
+    pub fn set_front_end(&self, data: Box<dyn Any + Send + Sync>) -> Result<()> {
+        let slot = &self.attached.get_or_init(Box::default).front_end;
+        ensure!(slot.set(data).is_ok(), Internal, "a front end keeps something with this tensor already");
         Ok(())
     }
 
-    /// The Python object that this tensor is known as, or null. It is not owned: the object owns the tensor, and takes itself
-    /// out here when it goes. Read and written with the interpreter's lock held, so that it costs others nothing.
+    /// The Python object of this tensor, or null. It is not owned: the object owns the tensor, and resets this pointer when it is
+    /// deallocated. It is read and written under the interpreter's lock, so that other threads need no synchronisation.
     #[inline]
     pub fn python_object(&self) -> *mut () {
         self.python_object.load(Ordering::Relaxed)
     }
 
-    /// Makes `object` the one that this tensor is known as.
+    /// Makes `object` the Python object of this tensor.
     ///
     /// # Safety
     /// - (object) It is null, or a Python object that owns this tensor and calls
-    ///   [`forget_python_object`](Self::forget_python_object) before its memory goes; the interpreter's lock is held.
+    ///   [`forget_python_object`](Self::forget_python_object) before its memory is freed; the interpreter's lock is held.
     #[inline]
     pub unsafe fn set_python_object(&self, object: *mut ()) {
         self.python_object.store(object, Ordering::Relaxed);
     }
 
-    /// Takes `object` out, unless another has taken its place.
+    /// Resets the Python object to null, if it is `object`.
     #[inline]
     pub fn forget_python_object(&self, object: *mut ()) {
         if self.python_object() == object {

@@ -3,7 +3,7 @@
 use crate::{Device, Layout, ScalarType};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The answer to "what kind of tensor", each part optional. PyTorch's `TensorOptions`.
+/// The properties of a new tensor, each optional. PyTorch's `TensorOptions`.
 ///
 /// ```
 /// use flambeau_core::{Device, ScalarType, TensorOptions};
@@ -12,18 +12,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TensorOptions {
-    /// Element type; `None` asks for the default, f32 unless it was changed.
+    /// Element type; `None` is the default, f32 unless it was changed.
     pub dtype: Option<ScalarType>,
-    /// Layout; `None` asks for strided.
+    /// Layout; `None` is strided.
     pub layout: Option<Layout>,
-    /// Device; `None` asks for the CPU.
+    /// Device; `None` is the CPU.
     pub device: Option<Device>,
     /// Page-locked host memory.
     pub pin_memory: Option<bool>,
 }
 
 impl TensorOptions {
-    /// Nothing asked for.
+    /// All properties left to their defaults.
     pub fn new() -> Self {
         Self::default()
     }

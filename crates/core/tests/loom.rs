@@ -268,8 +268,9 @@ fn sets_in_opposite_orders_do_not_wait_for_each_other_in_a_circle() {
         let pair = Pair::new();
         let other = Arc::clone(&pair);
         let work = |pair: &Pair, write: usize| {
-            let wanted = [(&pair.storages[write], Access::Write), (&pair.storages[1 - write], Access::Read)];
-            let guards = StorageGuards::acquire(&wanted).unwrap();
+            let operands =
+                [(&pair.storages[write], Access::Write), (&pair.storages[1 - write], Access::Read)];
+            let guards = StorageGuards::acquire(&operands).unwrap();
             pair.add(write);
             pair.look(1 - write);
             drop(guards);
@@ -294,8 +295,8 @@ fn accessors_and_sets_exclude_each_other() {
             other.look(0);
             drop(guard);
         });
-        let wanted = [0, 1, 0].map(|i: usize| (&pair.storages[i], Access::Write));
-        let guards = StorageGuards::acquire(&wanted).unwrap();
+        let operands = [0, 1, 0].map(|i: usize| (&pair.storages[i], Access::Write));
+        let guards = StorageGuards::acquire(&operands).unwrap();
         pair.add(0);
         pair.add(1);
         drop(guards);

@@ -11,7 +11,7 @@ use flambeau_core::{Device, DeviceType};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The least time of a call over several runs, each of `calls`.
+/// The minimum time of a call over several runs, each of `calls`.
 fn time<R>(what: &str, calls: u32, mut call: impl FnMut() -> R) {
     let run = |call: &mut dyn FnMut()| {
         let start = Instant::now();
@@ -64,13 +64,13 @@ fn guards() {
     }
     let all = [(); 3].map(|()| Storage::new(64, Device::CPU).unwrap());
     let [a, b, c] = &all;
-    for (what, wanted) in [
+    for (what, operands) in [
         ("1 read", vec![(a, Access::Read)]),
         ("2 reads", vec![(a, Access::Read), (b, Access::Read)]),
         ("2 reads, 1 write", vec![(a, Access::Read), (b, Access::Read), (c, Access::Write)]),
     ] {
-        let wanted = black_box(wanted);
-        time(&format!("guards: {what}"), CALLS, || drop(StorageGuards::acquire(&wanted)));
+        let operands = black_box(operands);
+        time(&format!("guards: {what}"), CALLS, || drop(StorageGuards::acquire(&operands)));
     }
     time("ReadGuard", CALLS, || ReadGuard::acquire(a).map(drop).is_ok());
 }

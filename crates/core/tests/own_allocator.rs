@@ -1,11 +1,11 @@
-//! Whoever registers an allocator for the host is asked from then on.
+//! An allocator that is registered for the host is used from then on.
 #![expect(unsafe_code, reason = "passes a call on")]
 
 use flambeau_core::allocator::{CpuAllocator, MemoryStats, set_allocator};
 use flambeau_core::{Allocator, DataPtr, Device, DeviceType, Result, Storage};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The usual one, and how often it was asked.
+/// The usual allocator, with a count of its allocations.
 struct Counting(AtomicUsize);
 
 impl Allocator for Counting {
@@ -39,17 +39,17 @@ impl Allocator for Counting {
 #[test]
 fn storages_of_the_host_come_from_it() -> Result<()> {
     static COUNTING: Counting = Counting(AtomicUsize::new(0));
-    let asked = || COUNTING.0.load(Ordering::Relaxed);
+    let allocations = || COUNTING.0.load(Ordering::Relaxed);
     let before = Storage::new(100, Device::CPU)?;
-    assert_eq!(asked(), 0);
+    assert_eq!(allocations(), 0);
     set_allocator(DeviceType::Cpu, &COUNTING);
     let (small, large) = (Storage::new(100, Device::CPU)?, Storage::new(1 << 20, Device::CPU)?);
-    assert_eq!(asked(), 2);
+    assert_eq!(allocations(), 2);
     small.grow(200)?;
-    assert_eq!(asked(), 3);
-    // What another has given out stays theirs.
+    assert_eq!(allocations(), 3);
+    // Memory of the former allocator grows by that one.
     before.grow(200)?;
-    assert_eq!(asked(), 3);
+    assert_eq!(allocations(), 3);
     drop((before, small, large));
     Ok(())
 }

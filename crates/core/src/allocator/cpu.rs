@@ -13,19 +13,19 @@ use std::ptr::{self, NonNull};
 pub struct CpuAllocator;
 
 impl CpuAllocator {
-    /// Keeps at most `bytes` bytes of freed blocks above 16 KiB; 1 GiB unless set. Pages that blocks below 1 MiB were cut out of
-    /// are 32 MiB more at most.
+    /// Caches at most `bytes` bytes of freed blocks above 16 KiB; 1 GiB unless set. Huge pages of free blocks below 1 MiB are at most
+    /// 32 MiB more.
     pub fn set_cache_limit(bytes: usize) {
         shared_cache::set_limit(bytes);
     }
 
-    /// Fills what is allocated from now on.
+    /// Fills memory that is allocated from now on.
     pub fn set_fill(fill: Fill) {
         switches::set_fill(fill);
     }
 
-    /// Has each allocation and each freeing told to `reporter`, on the thread where it happens and before the call
-    /// returns, or to nobody. What the reporter allocates itself is not told.
+    /// Calls `reporter`, unless it is `None`, for each allocation and each freeing, on the thread where it happens and before the call
+    /// returns. Allocations by the reporter itself are not reported.
     pub fn set_reporter(reporter: Option<MemoryReporter>) {
         switches::set_reporter(reporter);
     }
@@ -63,9 +63,9 @@ impl Allocator for CpuAllocator {
         stats::reset_peak();
     }
 
-    /// Returns what the shared cache and the calling thread keep; other threads keep up to 8 MiB each.
+    /// Returns the memory that the shared cache and the calling thread cache; other threads still cache up to 8 MiB each.
     fn empty_cache(&self) {
-        thread_cache::flush(); // Before the pages go that its blocks were cut out of.
+        thread_cache::flush(); // First, so that the huge pages of its blocks become free.
         shared_cache::empty();
     }
 }
@@ -125,7 +125,7 @@ fn count_free(data: *mut u8, bytes: usize) {
     }
 }
 
-/// Does to a fresh allocation what the switches say.
+/// Fills and reports a fresh allocation, as the switches say.
 #[cold]
 fn inspect(data: &DataPtr) {
     let byte = match switches::fill() {

@@ -1,11 +1,11 @@
-//! Mapped pages, huge ones where they pay.
+//! Mapped pages, huge ones for large blocks.
 
-#![expect(unsafe_code, reason = "asks the system for pages and gives them back")]
+#![expect(unsafe_code, reason = "maps and unmaps pages")]
 
 use std::ptr::{self, NonNull};
 
 pub(super) const HUGE_PAGE: usize = 2 << 20;
-/// From here on, faulting huge pages in takes a fifth of the time: 2.8 ms instead of 16 for 40 MB.
+/// From this size on blocks use huge pages, whose page faults take a fifth of the time.
 const HUGE_MIN: usize = 4 << 20;
 
 /// Fresh zero pages.

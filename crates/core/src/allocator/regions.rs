@@ -1,25 +1,26 @@
 //! Blocks of more than 1 KiB and less than 1 MiB, cut out of huge pages.
 //!
-//! What a kernel works on here fits the second cache, and there it matters where blocks lie. Small pages of a mapping fall on
-//! each other in the cache by chance. And a load that agrees in its low twelve bits with a store shortly before it waits for
-//! the store, as if it were of the same place: an addition whose result begins a few lines after an argument, counted modulo
-//! 4096, takes twice as long. So [a block begins](alignment_of) where its like do, and those lie in one stretch of memory.
+//! Tensors of this size fit L2, so that the addresses of blocks matter for two reasons. Small pages have random physical addresses, so
+//! that some compete for the same sets of L2. And a load whose address agrees in its low twelve bits with that of a recent store waits
+//! for the store, as if both were of the same address (4K aliasing): an addition whose result begins a few cache lines after an
+//! argument, modulo 4096, takes twice as long. Therefore blocks are cut out of huge pages, and the offsets of blocks of one size are
+//! multiples of [the same alignment](alignment_of).
 
 #![expect(unsafe_code, reason = "cuts mappings into blocks and gives whole ones back")]
 
 use super::pages::{self, HUGE_PAGE};
-use crate::fork::HeldAcross;
+use crate::fork::ForkSafeMutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::{self, NonNull};
 
 /// A region is one huge page.
 const REGION: usize = HUGE_PAGE;
-/// How many free regions are kept for what comes; more go back to the system at once.
-const SPARE: usize = 16;
-/// What addresses are taken modulo when a load is compared with the stores before it.
+/// How many free regions are cached; more are returned to the system at once.
+const MAX_FREE_REGIONS: usize = 16;
+/// The processor compares the addresses of loads and earlier stores modulo this.
 const PAGE: usize = 4096;
 
-pub(super) static REGIONS: HeldAcross<Regions> = HeldAcross::new(Regions::new());
+pub(super) static REGIONS: ForkSafeMutex<Regions> = ForkSafeMutex::new(Regions::new());
 
 /// `bytes` of memory, uninitialised, or `None` if the system has none. `bytes` is a class's size.
 pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
@@ -38,42 +39,42 @@ pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 /// - (owned) `block` came from [`allocate`] of as many bytes, and nobody uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     let unmapped = REGIONS.lock().put(block.as_ptr(), bytes);
-    drop(unmapped); // After unlocking: returning pages takes the system long.
+    drop(unmapped); // After unlocking, since unmapping pages takes long.
 }
 
 /// Gives the free regions back to the system.
 pub(super) fn empty() {
-    // One by one, for a list would have to be allocated, and memory may be what is lacking.
-    while let Some(unmapped) = give_up_one() {
+    // One by one, since a list of them would have to be allocated, which may fail here.
+    while let Some(unmapped) = take_one_free_region() {
         drop(unmapped);
     }
 }
 
-fn give_up_one() -> Option<Whole> {
-    REGIONS.lock().give_up()
+fn take_one_free_region() -> Option<UnmapOnDrop> {
+    REGIONS.lock().take_free_region()
 }
 
-/// Whether nobody holds the lock: under it, nodes of the maps below are allocated.
-pub(super) fn is_at_rest() -> bool {
+/// Whether no thread holds the lock, under which nodes of the maps below are allocated.
+pub(super) fn is_unlocked() -> bool {
     REGIONS.is_free()
 }
 
-/// Blocks of a size begin at multiples of this: the greatest power of two in the size, but no more than a page.
+/// Blocks of a size begin at multiples of this: the largest power of two that divides the size, but at most a page.
 fn alignment_of(bytes: usize) -> usize {
     PAGE.min(1 << bytes.trailing_zeros())
 }
 
-/// A region that is being given back; dropping it does so.
-struct Whole(*mut u8);
+/// A free region that is unmapped when this is dropped.
+struct UnmapOnDrop(*mut u8);
 
-impl Drop for Whole {
+impl Drop for UnmapOnDrop {
     fn drop(&mut self) {
-        // SAFETY: `allocate` mapped it, and all of it was among the free runs, which it has left.
+        // SAFETY: `allocate` mapped it, and all of it was free; it has been removed from the free runs.
         unsafe { pages::unmap(self.0, REGION) }
     }
 }
 
-/// The free runs of bytes, none beside another of the same region.
+/// The free runs of bytes; adjacent runs of a region are merged.
 pub(super) struct Regions {
     by_start: BTreeMap<*mut u8, usize>,
     by_size: BTreeSet<(usize, *mut u8)>,
@@ -87,7 +88,7 @@ impl Regions {
         Regions { by_start: BTreeMap::new(), by_size: BTreeSet::new() }
     }
 
-    /// The smallest run that has room, less what is left of it.
+    /// Takes a block out of the smallest free run that has room for it.
     fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let skipped = |start: *mut u8| start.align_offset(alignment_of(bytes));
         let fits = |&&(room, start): &&(usize, *mut u8)| skipped(start) + bytes <= room;
@@ -100,8 +101,8 @@ impl Regions {
         NonNull::new(block)
     }
 
-    /// Takes a block back, and returns its region if that is free and there are enough such.
-    fn put(&mut self, block: *mut u8, bytes: usize) -> Option<Whole> {
+    /// Frees a block. Returns its region to be unmapped, if all of that is free and enough free regions are cached.
+    fn put(&mut self, block: *mut u8, bytes: usize) -> Option<UnmapOnDrop> {
         let (mut start, mut end) = (block, block.wrapping_add(bytes));
         if !begins_region(start)
             && let Some((&before, &room)) = self.by_start.range(..start).next_back()
@@ -117,8 +118,8 @@ impl Regions {
             end = end.wrapping_add(room);
         }
         let room = end.addr() - start.addr();
-        if room == REGION && self.whole().count() >= SPARE {
-            return Some(Whole(start));
+        if room == REGION && self.whole().count() >= MAX_FREE_REGIONS {
+            return Some(UnmapOnDrop(start));
         }
         self.insert(start, room);
         None
@@ -129,11 +130,11 @@ impl Regions {
         self.by_size.range((REGION, ptr::null_mut())..).map(|&(_, start)| start)
     }
 
-    /// One of the free regions.
-    fn give_up(&mut self) -> Option<Whole> {
+    /// Removes one of the free regions, to be unmapped.
+    fn take_free_region(&mut self) -> Option<UnmapOnDrop> {
         let start = self.whole().next()?;
         self.remove(start, REGION);
-        Some(Whole(start))
+        Some(UnmapOnDrop(start))
     }
 
     fn insert(&mut self, start: *mut u8, bytes: usize) {

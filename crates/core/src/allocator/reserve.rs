@@ -1,16 +1,17 @@
 //! A global allocator with a reserve: small requests are answered even where the system has nothing left.
 //!
-//! **What it promises.** A request of at most [`LARGEST`] bytes is refused only if the system has no memory, nothing that this
-//! library keeps of freed tensors helps, and more than [`SIZE`] bytes less what is lost to rounding up are out of the reserve at
-//! that moment. Larger requests are refused as the system refuses them, after what is kept has been given back: whoever makes
-//! them must be able to fail ([`fallible`](crate::fallible)). Elements of tensors never come out of the reserve.
+//! **Guarantee.** A request of at most [`LARGEST`] bytes fails only if the system has no memory, even after this library has returned
+//! the cached memory of freed tensors, and the reserve of [`SIZE`] bytes is in use, less what rounding up sizes wastes. Larger requests
+//! fail when the system refuses them after cached memory has been returned: callers that make them must handle that
+//! ([`fallible`](crate::fallible)). Elements of tensors never come out of the reserve.
 //!
-//! So what stable Rust cannot report (boxes, strings, nodes of graphs, texts of errors) lasts until the call that ran out has
-//! failed. The reserve is zero pages of the program itself: it takes address space from the start, and memory once it is used.
+//! So allocations whose failure stable Rust cannot report (boxes, strings, nodes of graphs, texts of errors) succeed until the call that
+//! ran out of memory has returned its error. The reserve is zero pages of the program itself: it takes address space from the start, and
+//! memory only once it is used.
 
 #![expect(unsafe_code, reason = "is an allocator")]
 
-use crate::fork::HeldAcross;
+use crate::fork::ForkSafeMutex;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -33,7 +34,7 @@ const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WithReserve;
 
-// SAFETY: blocks are the system's, or those of the reserve, which gives each to one at a time and unlike the system's start
+// SAFETY: blocks are the system's, or those of the reserve, which has one owner for each at a time; only those of the reserve begin
 // inside `MEMORY`. Nothing here unwinds.
 unsafe impl GlobalAlloc for WithReserve {
     #[inline]
@@ -74,7 +75,7 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 }
 
-/// Another block for what is in one that could not grow where it is.
+/// Moves the content of a block that could not grow to another block.
 ///
 /// # Safety
 /// - As [`GlobalAlloc::realloc`].
@@ -91,12 +92,12 @@ unsafe fn move_block(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     }
 }
 
-/// A block after the system has refused one; null if there is no help.
+/// Allocates a block after the system has refused one; null if that fails too.
 #[cold]
 #[inline(never)]
 fn rescue(layout: Layout, zeroed: bool) -> *mut u8 {
-    super::release_kept();
-    // SAFETY: callers of the allocator ask for some bytes.
+    super::release_cached();
+    // SAFETY: callers of the allocator request at least one byte.
     let block = unsafe { System.alloc(layout) };
     let block = if block.is_null() { take(layout) } else { block };
     if zeroed && !block.is_null() {
@@ -109,13 +110,13 @@ fn rescue(layout: Layout, zeroed: bool) -> *mut u8 {
 #[repr(align(4096))]
 struct Memory(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
-// SAFETY: blocks of it belong to one owner each, as the lists below say, which are locked.
+// SAFETY: each block of it has one owner, as recorded by the lists below, which are locked.
 unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::uninit()));
 
-pub(super) static BLOCKS: HeldAcross<Blocks> =
-    HeldAcross::new(Blocks { free: [ptr::null_mut(); CLASSES], cut: 0, used: 0 });
+pub(super) static BLOCKS: ForkSafeMutex<Blocks> =
+    ForkSafeMutex::new(Blocks { free: [ptr::null_mut(); CLASSES], cut: 0, used: 0 });
 
 /// Whether a block is one of the reserve's.
 #[inline(always)]
@@ -130,16 +131,16 @@ struct FreeBlock {
 
 pub(super) struct Blocks {
     free: [*mut FreeBlock; CLASSES],
-    /// Where blocks end that have been cut out of the memory.
+    /// The end of the blocks that have been cut out of the memory.
     cut: usize,
-    /// How many are given out.
+    /// How many blocks are in use.
     used: usize,
 }
 
 // SAFETY: free blocks belong to the lists, and memory to no thread.
 unsafe impl Send for Blocks {}
 
-/// The number of a block's size, if the reserve has such: a power of two, to which it is aligned.
+/// The class of a block's size, if the reserve has such blocks: sizes are powers of two, to which blocks are aligned.
 fn class_of(layout: Layout) -> Option<usize> {
     let size = layout.size().max(layout.align()).max(SMALLEST).next_power_of_two();
     (size <= LARGEST && layout.align() <= SMALLEST).then(|| (size / SMALLEST).ilog2() as usize)
@@ -182,11 +183,11 @@ impl Blocks {
     fn put(&mut self, class: usize, block: *mut FreeBlock) {
         self.used -= 1;
         if self.used == 0 {
-            // All of it is whole again, to be cut anew.
+            // All of the memory is free, and is cut into blocks anew.
             (self.free, self.cut) = ([ptr::null_mut(); CLASSES], 0);
             return;
         }
-        // SAFETY: the block was given out and has come back; every size has room for a pointer and is aligned for it.
+        // SAFETY: the block has just been freed; every size has room for a pointer and is aligned for it.
         unsafe { block.write(FreeBlock { next: self.free[class] }) };
         self.free[class] = block;
     }
@@ -198,12 +199,12 @@ mod tests {
     use super::*;
     use std::sync::{Mutex, PoisonError};
 
-    /// There is one reserve.
+    /// There is one reserve, so that these tests must not run at once.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    /// Blocks of drawn sizes out of the reserve are apart, keep what is written, and come back whole.
+    /// Blocks of random sizes do not overlap, keep what is written, and all of the reserve is free in the end.
     #[test]
-    fn blocks_are_apart_and_all_of_it_comes_back() {
+    fn blocks_do_not_overlap_and_all_memory_is_free_in_the_end() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = 1u64;
         let mut draw = |below: usize| {
@@ -212,7 +213,7 @@ mod tests {
         };
         for _ in 0..3 {
             let mut kept: Vec<(*mut u8, Layout, u8)> = Vec::new();
-            for turn in 0..if cfg!(miri) { 60 } else { 2000 } {
+            for round in 0..if cfg!(miri) { 60 } else { 2000 } {
                 let most = 2 << draw(16);
                 let size = 1 + draw(most);
                 let layout = Layout::from_size_align(size.min(LARGEST), 1 << draw(7)).unwrap();
@@ -220,8 +221,8 @@ mod tests {
                 if !block.is_null() {
                     assert!(holds(block) && block.addr().is_multiple_of(layout.align()));
                     // SAFETY: a fresh block of that size.
-                    unsafe { block.write_bytes(turn as u8, layout.size()) };
-                    kept.push((block, layout, turn as u8));
+                    unsafe { block.write_bytes(round as u8, layout.size()) };
+                    kept.push((block, layout, round as u8));
                 }
                 if kept.len() > 100 || block.is_null() {
                     give_back(kept.swap_remove(draw(kept.len())));
@@ -242,7 +243,7 @@ mod tests {
         unsafe { WithReserve.dealloc(block, layout) };
     }
 
-    /// A list that outgrows the reserve moves, with what it holds, and is refused only when it is no longer small.
+    /// A block that grows beyond the largest block of the reserve moves to the system's memory, with its content.
     #[test]
     fn a_block_grows_out_of_the_reserve() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

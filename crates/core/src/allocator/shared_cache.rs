@@ -1,29 +1,29 @@
-//! Freed blocks above 16 KiB, kept for whichever thread asks next: fresh pages cost more than most kernels.
+//! Freed blocks above 16 KiB, cached for all threads: fresh pages cost more than most kernels.
 //!
-//! The cache is bounded in bytes. When it is full, the class that has been used least recently gives its blocks up.
+//! The cache is bounded in bytes. When it is full, blocks of the size class that was not used for the longest time (LRU) are evicted.
 
 #![expect(unsafe_code, reason = "keeps free memory in lists threaded through the memory itself")]
 
 use super::size_class::{CLASSES, SMALL_CLASSES, class_bytes, class_of};
 use super::system;
-use crate::fork::HeldAcross;
+use crate::fork::ForkSafeMutex;
 use std::ptr::{self, NonNull};
 
-/// How many bytes are kept unless [`set_limit`] says otherwise.
+/// How many bytes are cached unless [`set_limit`] says otherwise.
 const DEFAULT_LIMIT: usize = 1 << 30;
 
 const LARGE_CLASSES: usize = CLASSES - SMALL_CLASSES;
 
-pub(super) static CACHE: HeldAcross<Cache> = HeldAcross::new(Cache::new(DEFAULT_LIMIT));
+pub(super) static CACHE: ForkSafeMutex<Cache> = ForkSafeMutex::new(Cache::new(DEFAULT_LIMIT));
 
-/// A block of at least `bytes`, which is more than [`SMALL_MAX`](super::size_class::SMALL_MAX), zero if asked for,
-/// or `None` if the system has no memory.
+/// A block of at least `bytes`, which is more than [`SMALL_MAX`](super::size_class::SMALL_MAX), zero if `zeroed`, or `None` if the
+/// system has no memory.
 pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let class = class_of(bytes);
-    let kept = CACHE.lock().take(class);
-    let Some(block) = kept else {
+    let cached = CACHE.lock().take(class);
+    let Some(block) = cached else {
         return system::allocate(class_bytes(class), zeroed).or_else(|| {
-            empty(); // What other sizes keep may be what is lacking.
+            empty(); // The memory of cached blocks of other sizes may suffice.
             system::allocate(class_bytes(class), zeroed)
         });
     };
@@ -41,29 +41,29 @@ pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
 pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     // SAFETY: (owned).
     let evicted = unsafe { CACHE.lock().put(class_of(bytes), block) };
-    drop(evicted); // After unlocking: returning pages takes the system long.
+    drop(evicted); // After unlocking, since unmapping pages takes long.
 }
 
-/// Returns all kept blocks to the system, and has it keep nothing that is free.
+/// Returns all cached blocks to the system, and all free huge pages.
 pub(super) fn empty() {
     let evicted = CACHE.lock().shrink_to(0);
     drop(evicted);
     system::empty();
 }
 
-/// Whether [`empty`] would find no lock held by its own thread. Held by another, it answers no as well, which costs nothing but
-/// that the caller does without.
-pub(super) fn is_at_rest() -> bool {
-    CACHE.is_free() && system::is_at_rest()
+/// Whether no thread holds a lock that [`empty`] takes, so that the calling thread does not. If another thread holds one, the answer is
+/// no as well, and the caller merely does not empty the cache.
+pub(super) fn is_unlocked() -> bool {
+    CACHE.is_free() && system::is_unlocked()
 }
 
-/// Keeps at most `bytes` from now on.
+/// Caches at most `bytes` from now on.
 pub(super) fn set_limit(bytes: usize) {
     let evicted = CACHE.lock().set_limit(bytes);
     drop(evicted);
 }
 
-/// How many bytes are kept.
+/// How many bytes are cached.
 pub(super) fn cached_bytes() -> usize {
     CACHE.lock().bytes
 }
@@ -74,7 +74,7 @@ struct FreeBlock {
     class: usize,
 }
 
-/// A list of free blocks; dropping it returns them to the system.
+/// A linked list of free blocks; dropping it returns them to the system.
 struct Chain(*mut FreeBlock);
 
 // SAFETY: a chain owns its blocks, and memory belongs to no thread.
@@ -144,7 +144,7 @@ impl Cache {
         Some(block)
     }
 
-    /// Keeps a block, if it is not larger than the whole cache may be. Returns what had to go.
+    /// Caches a block, if it is not larger than the limit of the cache. Returns the blocks that are evicted.
     ///
     /// # Safety
     /// - (owned) `block` is of the class, and nobody uses it any more.
@@ -168,7 +168,7 @@ impl Cache {
         self.shrink_to(limit)
     }
 
-    /// Gives up blocks, of the least recently used classes first, until at most `bytes` are kept.
+    /// Evicts blocks, those of LRU classes first, until at most `bytes` are cached.
     fn shrink_to(&mut self, bytes: usize) -> Chain {
         let mut evicted = Chain::new();
         while self.bytes > bytes {

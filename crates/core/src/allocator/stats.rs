@@ -1,4 +1,4 @@
-//! How much memory is in use: counted by each thread for itself, summed when somebody asks.
+//! How much memory is in use: each thread counts for itself, and [`memory_stats`] sums.
 
 use super::shared_cache;
 use super::thread_cache::Threads;
@@ -13,13 +13,14 @@ static PEAK: AtomicI64 = AtomicI64::new(0);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static FREES: AtomicU64 = AtomicU64::new(0);
 
-/// What one thread has counted since it last published. Written by that thread only, but for `reset_peak`.
+/// What one thread has counted since it last published. Only that thread writes it, except for `reset_peak`.
 pub(super) struct Counters {
     live: AtomicI64,
     high: AtomicI64,
     allocations: AtomicU64,
     frees: AtomicU64,
-    /// How far `live` may go from 0; negative while the thread is not registered, so that every count is published.
+    /// `live` is published when it differs from 0 by more than this; negative while the thread is not registered, so that every count is
+    /// published.
     window: AtomicI64,
 }
 
@@ -64,7 +65,7 @@ impl Counters {
         self.window.store(-1, Relaxed);
     }
 
-    /// Moves the counts to where all threads' are.
+    /// Adds the counts to those of all threads.
     pub(super) fn publish(&self) {
         let (live, high) = (self.live.load(Relaxed), self.high.load(Relaxed));
         let before = LIVE.fetch_add(live, Relaxed);
@@ -97,7 +98,7 @@ pub(super) fn memory_stats() -> MemoryStats {
     }
 }
 
-/// Lets the peak start again from what is live now.
+/// Resets the peak to the bytes that are live now.
 pub(super) fn reset_peak() {
     let threads = Threads::lock();
     PEAK.store(total_live(&threads), Relaxed);

@@ -1,4 +1,4 @@
-//! What can be switched on to look at memory use: filling fresh memory, and reporting each allocation.
+//! Debugging aids that can be switched on: filling fresh memory, and reporting each allocation.
 
 use parking_lot::RwLock;
 use std::cell::Cell;
@@ -21,7 +21,7 @@ pub enum Fill {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryEvent {
-    /// Whether the bytes were given out; otherwise they came back.
+    /// Whether the bytes were allocated; otherwise they were freed.
     pub allocated: bool,
     /// The address.
     pub address: usize,
@@ -29,7 +29,7 @@ pub struct MemoryEvent {
     pub bytes: usize,
 }
 
-/// Is told of each allocation and each freeing.
+/// A function that is called for each allocation and each freeing.
 pub type MemoryReporter = Arc<dyn Fn(&MemoryEvent) + Send + Sync>;
 
 const ZERO: u8 = 1;
@@ -38,9 +38,9 @@ const REPORT: u8 = 4;
 /// A profiler records memory.
 const RECORD: u8 = 8;
 
-/// All switches in one byte: while none is on, an allocation looks no further.
+/// All switches in one byte: while none is on, an allocation reads only this.
 static SWITCHES: AtomicU8 = AtomicU8::new(0);
-/// What a profiler registers, which builds on allocators and not the other way round.
+/// The function that the profiler registers, since the allocator must not depend on the profiler.
 static RECORDER: OnceLock<fn(usize, bool)> = OnceLock::new();
 static REPORTER: RwLock<Option<MemoryReporter>> = RwLock::new(None);
 
@@ -85,10 +85,10 @@ pub(super) fn set_reporter(reporter: Option<MemoryReporter>) {
     };
     let former = std::mem::replace(&mut *current, reporter);
     drop(current);
-    drop(former); // After unlocking: what it owns may free tensors, which reports.
+    drop(former); // After unlocking, since dropping it may free tensors, which reads the reporter.
 }
 
-/// Tells `recorder`, the first that there ever is, how many bytes each allocation and each freeing has, and which it is.
+/// Calls `recorder` for each allocation and each freeing from now on. Only the first recorder of a process is ever used.
 pub(crate) fn start_recording(recorder: fn(bytes: usize, allocated: bool)) {
     RECORDER.get_or_init(|| recorder);
     SWITCHES.fetch_or(RECORD, Relaxed);
@@ -98,7 +98,7 @@ pub(crate) fn stop_recording() {
     SWITCHES.fetch_and(!RECORD, Relaxed);
 }
 
-/// Tells the profiler, and the reporter, unless it is the reporter's own doing.
+/// Calls the profiler, and the reporter, unless the reporter itself has allocated.
 #[cold]
 pub(super) fn report(event: &MemoryEvent) {
     if SWITCHES.load(Relaxed) & RECORD != 0

@@ -2,7 +2,7 @@
 //!
 //! Miri, which knows no `munmap` of a part, and systems that are not Unix take the global allocator for every size.
 
-#![expect(unsafe_code, reason = "asks the system for memory and gives it back")]
+#![expect(unsafe_code, reason = "allocates memory from the system and frees it")]
 
 use super::size_class::ALIGNMENT;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
@@ -11,11 +11,11 @@ use std::ptr::NonNull;
 /// The largest block that comes from the global allocator.
 #[cfg(all(unix, not(miri)))]
 const GLOBAL_MAX: usize = 1 << 10;
-/// From here on each block is a mapping, so that a fresh one is known to be zero and a freed one leaves the process.
+/// From this size on each block is a mapping, so that a fresh one is zero and a freed one is returned to the system.
 #[cfg(all(unix, not(miri)))]
 const MAP_MIN: usize = 1 << 20;
 
-/// `bytes` of memory, aligned to 64, zero if asked for, or `None` if the system has none. `bytes` is a class's size.
+/// `bytes` of memory, aligned to 64, zero if `zeroed`, or `None` if the system has none. `bytes` is a class's size.
 pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
     #[cfg(all(unix, not(miri)))]
     if bytes > GLOBAL_MAX {
@@ -54,14 +54,14 @@ pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
 }
 
 /// Whether the lock of regions is free.
-pub(super) fn is_at_rest() -> bool {
+pub(super) fn is_unlocked() -> bool {
     #[cfg(all(unix, not(miri)))]
-    return super::regions::is_at_rest();
+    return super::regions::is_unlocked();
     #[cfg(not(all(unix, not(miri))))]
     true
 }
 
-/// Gives back what is kept of blocks that are free.
+/// Returns cached memory of free blocks to the system.
 pub(super) fn empty() {
     #[cfg(all(unix, not(miri)))]
     super::regions::empty();

@@ -1,24 +1,24 @@
 //! Each thread's own lists of free blocks of up to 16 KiB, for small objects and small tensor data alike.
 //!
-//! Blocks have no header: whoever frees one knows its class. A block freed by another thread than the one that got it
-//! joins the lists of the thread that frees it. The lists are flushed when the thread exits; a block that is asked for
-//! or freed later still, by another thread-local's destructor, goes to the system.
+//! Blocks have no header: the caller that frees one knows its class. A block that another thread frees than the one that allocated it
+//! goes to the lists of the thread that frees it. The lists are flushed when the thread exits; blocks that another thread-local's
+//! destructor allocates or frees after that come from the system and return to it.
 
 #![expect(unsafe_code, reason = "keeps free memory in lists threaded through the memory itself")]
 
 use super::size_class::{ALIGNMENT, SMALL_CLASSES, class_bytes, class_of};
 use super::stats::Counters;
 use super::{AT_FORK, reserve, shared_cache, system};
-use crate::fork::HeldAcross;
+use crate::fork::ForkSafeMutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How many bytes a thread keeps in one class: two of the largest kernels' worth of small results, and a graph of
-/// some thousand nodes.
-const KEPT_BYTES: usize = 256 << 10;
+/// How many bytes a thread caches in one class: enough for the small results of two large kernels, and for a graph of some thousand
+/// nodes.
+const MAX_CACHED_BYTES: usize = 256 << 10;
 
 /// What a free block holds.
 struct FreeBlock {
@@ -29,8 +29,8 @@ struct FreeBlock {
 /// loads and stores: an atomic read-modify-write costs as much as all the rest of an allocation.
 pub(super) struct Shared {
     pub(super) counters: Counters,
-    /// How many more blocks each list takes. 0 before the thread is registered and after it has exited, so that the
-    /// fast path need not ask.
+    /// How many more blocks each list takes. 0 before the thread is registered and after it has exited, so that the fast path need not
+    /// test for either.
     room: [AtomicU32; SMALL_CLASSES],
 }
 
@@ -48,7 +48,7 @@ struct Thread {
 }
 
 thread_local! {
-    /// Needs no destructor, so that reaching it takes no test.
+    /// Has no destructor, so that an access needs no test whether it is initialised.
     static THREAD: Thread = const { Thread {
         heads: [const { Cell::new(ptr::null_mut()) }; SMALL_CLASSES],
         phase: Cell::new(Phase::Unregistered),
@@ -66,12 +66,12 @@ impl Drop for Exit {
     }
 }
 
-/// The threads that statistics must ask.
-pub(super) static THREADS: HeldAcross<Threads> = HeldAcross::new(Threads(Vec::new()));
+/// The threads whose counts statistics must sum.
+pub(super) static THREADS: ForkSafeMutex<Threads> = ForkSafeMutex::new(Threads(Vec::new()));
 
 pub(super) struct Threads(Vec<NonNull<Shared>>);
 
-// SAFETY: `Shared` is all atomics, and `exit` removes a thread's from the list before its memory goes.
+// SAFETY: `Shared` is all atomics, and `exit` removes a thread's from the list before its memory is freed.
 unsafe impl Send for Threads {}
 
 impl Threads {
@@ -79,8 +79,8 @@ impl Threads {
         THREADS.lock()
     }
 
-    /// In a forked child: what other threads counted is published, and they are gone. Their memory is still there, but will
-    /// be that of new threads.
+    /// In a forked child: publishes what the parent's other threads have counted, and removes them, since the child does not have them.
+    /// Their memory is still mapped, but will be reused for new threads.
     pub(super) fn begin_child(&mut self) {
         let own: *const Shared = THREAD.with(|thread| &raw const thread.shared);
         self.iter().filter(|shared| !ptr::eq(*shared, own)).for_each(|shared| shared.counters.publish());
@@ -89,31 +89,31 @@ impl Threads {
 
     /// The state of every registered thread.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Shared> {
-        // SAFETY: the thread removes itself before its memory goes, and cannot while the list is borrowed.
+        // SAFETY: the thread removes itself before its memory is freed, and cannot while the list is borrowed.
         self.0.iter().map(|shared| unsafe { shared.as_ref() })
     }
 }
 
 impl Shared {
-    /// How many bytes wait in the thread's lists.
+    /// How many bytes the thread's lists cache.
     pub(super) fn cached_bytes(&self) -> usize {
         let cached = |(class, room): (usize, &AtomicU32)| {
-            (kept_blocks(class) - room.load(Relaxed)) as usize * class_bytes(class)
+            (max_cached_blocks(class) - room.load(Relaxed)) as usize * class_bytes(class)
         };
         self.room.iter().enumerate().map(cached).sum()
     }
 }
 
-const fn kept_blocks(class: usize) -> u32 {
-    (KEPT_BYTES / class_bytes(class)) as u32
+const fn max_cached_blocks(class: usize) -> u32 {
+    (MAX_CACHED_BYTES / class_bytes(class)) as u32
 }
 
 /// What a block is for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Use {
-    /// Elements of a tensor, for which there is an error if memory runs out.
+    /// Elements of a tensor, whose allocation may fail with an error.
     Elements,
-    /// An object, for which there is none: it may come out of the reserve.
+    /// An object, whose allocation cannot return an error: it may come from the reserve.
     Object,
 }
 
@@ -193,7 +193,7 @@ impl Thread {
     fn allocate_slow(&self, class: usize, to: Use) -> Option<NonNull<u8>> {
         self.register();
         let block = system::allocate(class_bytes(class), false).or_else(|| {
-            shared_cache::empty(); // What large blocks keep may be what is lacking.
+            shared_cache::empty(); // The memory of cached large blocks may suffice.
             system::allocate(class_bytes(class), false)
         })?;
         if to == Use::Elements && reserve::holds(block.as_ptr()) {
@@ -224,7 +224,7 @@ impl Thread {
         self.shared.counters.publish();
     }
 
-    /// Opens the lists, once, if the thread's exit can still be seen coming.
+    /// Registers the thread, and opens its lists, once; not if the thread is exiting, so that nothing would flush them.
     fn register(&self) {
         if self.phase.get() != Phase::Unregistered {
             return;
@@ -237,7 +237,7 @@ impl Thread {
         THREADS.lock().0.push(NonNull::from(&self.shared));
         self.shared.counters.open();
         for (class, room) in self.shared.room.iter().enumerate() {
-            room.store(kept_blocks(class), Relaxed);
+            room.store(max_cached_blocks(class), Relaxed);
         }
     }
 
@@ -247,7 +247,7 @@ impl Thread {
         let mut threads = THREADS.lock();
         threads.0.retain(|other| !ptr::eq(other.as_ptr(), &self.shared));
         self.shared.room.iter().for_each(|room| room.store(0, Relaxed));
-        // Under the lock, so that nobody sums the counts before they are published but after they have left the list.
+        // Under the lock, so that no thread sums the counts between their removal from the list and their publication.
         self.shared.counters.close();
     }
 
@@ -261,7 +261,7 @@ impl Thread {
     }
 }
 
-/// An object's memory that goes back when this is dropped: the object is not made yet, or is just being dropped, and either
+/// The memory of an object, freed when this is dropped. It owns the memory while the object is being made or dropped, either of which
 /// may unwind.
 pub(crate) struct ObjectBlock(NonNull<u8>, Layout);
 
@@ -281,24 +281,25 @@ impl ObjectBlock {
         }
     }
 
-    /// Takes over what [`keep`](Self::keep) gave up.
+    /// Takes back ownership of the memory of an object.
     ///
     /// # Safety
-    /// - (given) `block` was given up by a block of this layout, and nobody uses it any more once this is dropped.
+    /// - (given) `block` is the address of an `ObjectBlock` of this layout that went through [`into_raw`](Self::into_raw), and is not used
+    ///   after this is dropped.
     #[inline(always)]
-    pub(crate) unsafe fn again(block: NonNull<u8>, layout: Layout) -> Self {
+    pub(crate) unsafe fn from_raw(block: NonNull<u8>, layout: Layout) -> Self {
         ObjectBlock(block, layout)
     }
 
-    /// Where it is.
+    /// The address of the memory.
     #[inline(always)]
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub(crate) fn as_ptr(&self) -> NonNull<u8> {
         self.0
     }
 
-    /// Gives it up: the object is there now.
+    /// Passes ownership to the object that has been written there; [`from_raw`](Self::from_raw) takes it back.
     #[inline(always)]
-    pub(crate) fn keep(self) {
+    pub(crate) fn into_raw(self) {
         std::mem::forget(self);
     }
 }
@@ -307,7 +308,7 @@ impl Drop for ObjectBlock {
     #[inline(always)]
     fn drop(&mut self) {
         let ObjectBlock(block, layout) = *self;
-        // SAFETY: (given), or nobody but this knows of it; the same branch as in `new`.
+        // SAFETY: (given), or allocated by `new` and not passed on; the same branch as in `new`.
         unsafe {
             if is_small(layout) {
                 free(block, class_of(layout.size()))
@@ -318,7 +319,7 @@ impl Drop for ObjectBlock {
     }
 }
 
-/// The largest object out of the lists: what blocks up to here are made of has a reserve behind it.
+/// The largest object that comes from the lists: blocks up to this size come from the global allocator, which may have a reserve.
 const OBJECT_MAX: usize = 1 << 10;
 
 /// Whether the lists have blocks for this. Not under loom, whose threads share one real thread.

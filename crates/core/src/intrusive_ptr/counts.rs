@@ -12,8 +12,8 @@ const STRONG_HALF: u64 = WEAK - 1;
 
 /// A count that reaches this (2^31) is never lowered again: the value leaks, which is safe, where wrapping is not.
 const FULL: u32 = 1 << 31;
-/// Where a full count is put back to: so far from both ends that the threads between reading a count and changing
-/// it are too few to carry it past either.
+/// The value to which a full count is reset: so far from both ends that the threads that are between reading a count and changing it
+/// are too few to move it past either.
 const PINNED: u32 = FULL + FULL / 2;
 
 const fn strong_of(counts: u64) -> u32 {
@@ -115,7 +115,7 @@ impl Counts {
         }
     }
 
-    /// Has loom check that every access to the counts happened before this one.
+    /// Makes loom check that every access to the counts happened before this one.
     #[cfg(loom)]
     pub(super) fn check_quiet(&mut self) {
         self.0.with_mut(|_| ());

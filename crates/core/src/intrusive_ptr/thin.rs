@@ -1,7 +1,7 @@
-//! Shared ownership of a value of which only a trait is known, through a pointer of one word.
+//! Shared ownership of a trait object through a pointer of one word.
 //!
-//! `IntrusivePtr<dyn Trait>` would be two words wide, and whatever holds some of them would pass through memory instead of
-//! registers. Here the block knows where its value's functions are. There are no weak owners.
+//! `IntrusivePtr<dyn Trait>` would be two words wide, and structs that hold some of them would be passed in memory instead of in
+//! registers. Here the block stores the vtable's address beside the value. There are no weak owners.
 
 #![expect(unsafe_code, reason = "owns memory through a raw pointer and its own reference count")]
 
@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// What is in front of each value.
+/// The header in front of each value.
 #[repr(C)]
 struct Head<D: ?Sized> {
     counts: Counts,
@@ -61,7 +61,7 @@ fn block_layout<D: ?Sized>(value: Layout) -> (Layout, usize) {
 }
 
 impl<D: ?Sized> ThinPtr<D> {
-    /// Moves `value` to the heap; `known_as` says what it is known as from now on: `|value| value`. Like [`Box::new`], it
+    /// Moves `value` to the heap; `known_as` converts a reference to it to the trait object: `|value| value`. Like [`Box::new`], it
     /// ends the process if there is no memory for it.
     ///
     /// # Safety
@@ -69,10 +69,10 @@ impl<D: ?Sized> ThinPtr<D> {
     #[inline]
     pub unsafe fn new<T>(value: T, known_as: fn(&mut T) -> &mut D) -> Self {
         // SAFETY: (same); the value is written.
-        unsafe { Self::new_in_place(|place: *mut T| place.write(value), known_as) }
+        unsafe { Self::new_in_place(|ptr: *mut T| ptr.write(value), known_as) }
     }
 
-    /// The same for a value that is made where it stays.
+    /// The same for a value that is written where it stays.
     ///
     /// # Safety
     /// - `make` initialises what it is given a pointer to, or unwinds.
@@ -81,17 +81,17 @@ impl<D: ?Sized> ThinPtr<D> {
     pub unsafe fn new_in_place<T>(make: impl FnOnce(*mut T), known_as: fn(&mut T) -> &mut D) -> Self {
         let (layout, offset) = block_layout::<D>(Layout::new::<T>());
         let block = ObjectBlock::new(layout);
-        let head = block.start().cast::<Head<D>>();
+        let head = block.as_ptr().cast::<Head<D>>();
         // SAFETY: a fresh block with room for both, each aligned; `make` makes the value.
         unsafe {
-            let place = block.start().add(offset).cast::<T>();
+            let ptr = block.as_ptr().add(offset).cast::<T>();
             head.write(Head { counts: Counts::unique(), value: MaybeUninit::uninit() });
-            make(place.as_ptr());
-            let value = NonNull::from(known_as(&mut *place.as_ptr()));
-            debug_assert!(value.addr() == place.addr());
+            make(ptr.as_ptr());
+            let value = NonNull::from(known_as(&mut *ptr.as_ptr()));
+            debug_assert!(value.addr() == ptr.addr());
             (*head.as_ptr()).value.write(value);
         }
-        block.keep();
+        block.into_raw();
         ThinPtr { head, owns: PhantomData }
     }
 
@@ -113,7 +113,7 @@ impl<D: ?Sized> ThinPtr<D> {
         this.head == other.head
     }
 
-    /// Tells values apart that live at the same time.
+    /// An address that differs from that of every other value that lives at the same time.
     #[inline]
     pub fn address(this: &Self) -> usize {
         this.head.addr().get()
@@ -138,10 +138,10 @@ impl<D: ?Sized> ThinPtr<D> {
     #[inline]
     unsafe fn drop_value(&mut self) {
         let value = self.value();
-        // SAFETY: nobody else reaches the value, which is gone then; the block was made with this layout.
+        // SAFETY: there is no other owner, and the value is not used again; the block was made with this layout.
         unsafe {
             let (layout, _) = block_layout::<D>(Layout::for_value(value.as_ref()));
-            let _block = ObjectBlock::again(self.head.cast(), layout);
+            let _block = ObjectBlock::from_raw(self.head.cast(), layout);
             #[cfg(loom)]
             std::ptr::drop_in_place(&raw mut (*self.head.as_ptr()).counts);
             value.drop_in_place();

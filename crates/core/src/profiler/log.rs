@@ -1,4 +1,4 @@
-//! The log of one thread, and what a session hands over.
+//! The log of one thread, and the result of a session.
 
 use crate::ScalarType;
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::thread;
 
 /// No event, no node.
 pub(super) const NONE: u64 = u64::MAX;
-const NOWHERE: u32 = u32::MAX;
+const NO_EVENT: u32 = u32::MAX;
 
 /// What an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,13 +43,13 @@ pub struct Event {
     pub start: u64,
     /// When it ended.
     pub end: u64,
-    /// The event inside which it began: its place in the thread's list.
+    /// The event inside which it began, by its index in the thread's list.
     pub parent: Option<usize>,
-    /// The tensors that it got, where shapes were asked for.
+    /// Its tensor arguments, if shapes are recorded.
     pub inputs: Option<Box<[Input]>>,
     /// Of a backward node its number; of an operator that of the first node recorded while it ran.
     pub sequence: Option<u64>,
-    /// Bytes that it allocated less those it freed, without the events inside it.
+    /// Bytes that it allocated minus those that it freed, without the events inside it.
     pub bytes: i64,
     is_open: bool,
     key: u8,
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// `sequence` of an operator says something only if nodes were recorded meanwhile.
+    /// An operator has a `sequence` only if nodes were recorded meanwhile.
     fn close(&mut self, end: u64, nodes: u64) {
         (self.end, self.is_open) = (end, false);
         let is_number = match self.kind {
@@ -135,16 +135,16 @@ impl Log {
         let name = thread::current().name().map(str::to_owned);
         Log {
             session: 0,
-            innermost: NOWHERE,
+            innermost: NO_EVENT,
             kept: ThreadLog { thread, name, events: Vec::new(), memory: Vec::new() },
         }
     }
 
-    /// What a former session has left, in a thread that was late, is not this one's.
+    /// Makes the log that of a session. Events of a former session, recorded after its end, are dropped.
     pub(super) fn belong_to(&mut self, session: u32) {
         if self.session != session {
             self.session = session;
-            self.innermost = NOWHERE;
+            self.innermost = NO_EVENT;
             self.kept.events.clear();
             self.kept.memory.clear();
         }
@@ -160,9 +160,9 @@ impl Log {
         self.last_open().is_some_and(|event| event.kind == Kind::Operator && event.key > key && same(event))
     }
 
-    /// The clock is read last, so that the event does not contain its own recording.
+    /// Begins an event. The clock is read last, so that the event's time does not include its own recording.
     pub(super) fn open(&mut self, event: Event, key: u8, clock: fn() -> u64) -> u32 {
-        let parent = Some(self.innermost as usize).filter(|_| self.innermost != NOWHERE);
+        let parent = Some(self.innermost as usize).filter(|_| self.innermost != NO_EVENT);
         let at = self.kept.events.len() as u32;
         self.kept.events.push(Event { parent, key, ..event });
         self.innermost = at;
@@ -172,12 +172,12 @@ impl Log {
         at
     }
 
-    /// Ends the event at this place, and those inside it that nobody has ended.
+    /// Ends the event at this index, and those inside it that are still open.
     pub(super) fn close(&mut self, at: u32, end: u64, nodes: u64) {
-        while self.innermost != NOWHERE && self.innermost >= at {
+        while self.innermost != NO_EVENT && self.innermost >= at {
             let Some(event) = self.last_open() else { return };
             event.close(end, nodes);
-            self.innermost = event.parent.map_or(NOWHERE, |parent| parent as u32);
+            self.innermost = event.parent.map_or(NO_EVENT, |parent| parent as u32);
         }
     }
 
@@ -188,7 +188,7 @@ impl Log {
         self.kept.memory.push(Memory { time, bytes });
     }
 
-    /// What belongs to the session; the log is empty afterwards.
+    /// Takes what the session has recorded; the log is empty afterwards.
     pub(super) fn take(&mut self, session: u32, clock: fn() -> u64) -> Option<ThreadLog> {
         if self.session != session {
             return None;
@@ -199,7 +199,7 @@ impl Log {
             event.close(end, nodes);
         }
         self.session = 0;
-        self.innermost = NOWHERE;
+        self.innermost = NO_EVENT;
         let ThreadLog { thread, name, events, memory } = &mut self.kept;
         let taken =
             ThreadLog { thread: *thread, name: name.clone(), events: take(events), memory: take(memory) };

@@ -1,11 +1,11 @@
-//! Sessions, nesting, threads and memory. Sessions are the process's own, so these tests take turns.
+//! Sessions, nesting, threads and memory. Sessions are the process's own, so these tests hold a lock.
 
 use super::*;
 use crate::allocator::allocator_for;
 use crate::{DeviceType, ErrorKind, ScalarType};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static TURN: Mutex<()> = Mutex::new(());
+static SETTING: Mutex<()> = Mutex::new(());
 
 /// The events of this thread.
 fn own(recording: &Recording) -> &[Event] {
@@ -16,7 +16,7 @@ fn own(recording: &Recording) -> &[Event] {
 
 #[test]
 fn events_lie_inside_each_other() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options::default()).unwrap();
     {
         let _outer = begin(Kind::Range, "outer", None);
@@ -37,7 +37,7 @@ fn events_lie_inside_each_other() {
 
 #[test]
 fn one_ends_where_the_next_begins() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options::default()).unwrap();
     {
         let pass = begin(Kind::Range, "pass", None).unwrap();
@@ -58,7 +58,7 @@ fn one_ends_where_the_next_begins() {
 
 #[test]
 fn an_operator_that_passes_through_a_layer_is_one() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options { shapes: true, memory: false }).unwrap();
     let input = || vec![Input { sizes: vec![2, 3], dtype: ScalarType::F32 }];
     static NAMES: [&str; 2] = ["add", "mul"];
@@ -76,7 +76,7 @@ fn an_operator_that_passes_through_a_layer_is_one() {
 
 #[test]
 fn profilers_do_not_nest() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options::default()).unwrap();
     assert_eq!(start(Options::default()).unwrap_err().kind(), ErrorKind::Busy);
     stop();
@@ -86,7 +86,7 @@ fn profilers_do_not_nest() {
 
 #[test]
 fn what_is_open_when_it_ends_ends_then_and_leaves_the_next_session_alone() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options::default()).unwrap();
     let open = begin(Kind::Range, "open", None);
     let first = stop();
@@ -105,7 +105,7 @@ fn what_is_open_when_it_ends_ends_then_and_leaves_the_next_session_alone() {
 
 #[test]
 fn every_thread_keeps_its_own_log() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     start(Options::default()).unwrap();
     let work = |name: &'static str| {
         move || {
@@ -128,7 +128,7 @@ fn every_thread_keeps_its_own_log() {
 
 #[test]
 fn a_session_may_end_while_threads_record() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     static DONE: AtomicBool = AtomicBool::new(false);
     let work = || {
         while !DONE.load(Ordering::Relaxed) {
@@ -154,7 +154,7 @@ fn a_session_may_end_while_threads_record() {
 
 #[test]
 fn memory_belongs_to_the_innermost_event() {
-    let _turn = TURN.lock();
+    let _guard = SETTING.lock();
     let allocator = allocator_for(DeviceType::Cpu).unwrap();
     start(Options { shapes: false, memory: true }).unwrap();
     {

@@ -1,26 +1,26 @@
-//! What a process knows of shared memory: the segments that it carves, those that it has opened, and its storages in both.
+//! A process's state of shared memory: the segments that it has created, those that it has opened, and its storages in both.
 
 #![expect(unsafe_code, reason = "hands chunks out as memory with a deleter")]
 
 use super::mapping::Mapping;
-use super::members::{MAKER, Member, NONE};
+use super::members::{CREATOR, Member, NONE};
 use super::message::Message;
 use super::records::Layout;
-use super::segment::{Segment, taken_by};
+use super::segment::{Segment, chunk_bytes};
 use crate::allocator;
-use crate::fork::{HeldAcross, Hooks};
+use crate::fork::{ForkSafeMutex, Hooks};
 use crate::storage::{Storage, WeakStorage};
 use crate::{DataPtr, Result, bail, ensure};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-/// The length of the first segment; each further one is as long as all there are, up to the second number.
+/// The length of the first segment; each further one is as long as all before together, up to [`LARGEST_SEGMENT`].
 const FIRST_SEGMENT: usize = 2 << 20;
 const LARGEST_SEGMENT: usize = 64 << 20;
-/// How many opened segments stay open when nothing in them is in use, since the next message may be of the same.
+/// How many opened segments stay open when no chunk in them is in use, since the next message may be of the same.
 const RECENT: usize = 8;
-/// How long what others may have let go is not looked for again, while there is room.
+/// The minimum time between two searches for chunks that others have released, while there is room.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The number of a segment, and that of a record in it.
@@ -31,16 +31,16 @@ struct Held {
     mapping: Arc<Mapping>,
     start: usize,
     nbytes: usize,
-    /// How many [`Chunk`]s there are of it: more than one for as long as it takes to find that there is a storage already.
+    /// How many [`Chunk`]s there are of it: more than one only until it is found that there is a storage already.
     chunks: usize,
-    /// Its storage, once there is one.
+    /// Its storage, if there is one yet.
     storage: Option<WeakStorage>,
 }
 
 pub(super) struct State {
     process: u32,
-    /// The segments that this process made and carves.
-    made: Vec<Segment>,
+    /// The segments that this process has created, in which it allocates.
+    created: Vec<Segment>,
     allocated_since_sweep: usize,
     last_sweep: Instant,
     /// Every segment that is mapped here.
@@ -49,15 +49,15 @@ pub(super) struct State {
     held: HashMap<Id, Held>,
     /// The same chunks by their addresses.
     addresses: BTreeMap<usize, Id>,
-    /// How a child that is being forked takes part in the segments that something is held in.
+    /// The segments in which a child that is being forked will hold chunks, with its slots.
     for_child: Vec<(Arc<Mapping>, Option<Member>)>,
 }
 
-static STATE: LazyLock<HeldAcross<State>> = LazyLock::new(|| {
-    // Taken while this lock is held.
+static STATE: LazyLock<ForkSafeMutex<State>> = LazyLock::new(|| {
+    // First, since the allocator's locks are taken while this lock is held.
     allocator::AT_FORK.register();
     AT_FORK.register();
-    HeldAcross::new(State::new())
+    ForkSafeMutex::new(State::new())
 });
 
 static AT_FORK: Hooks = Hooks::new(
@@ -74,7 +74,7 @@ impl State {
     pub(super) fn new() -> Self {
         State {
             process: std::process::id(),
-            made: vec![],
+            created: vec![],
             allocated_since_sweep: 0,
             last_sweep: Instant::now(),
             mapped: HashMap::new(),
@@ -93,26 +93,26 @@ impl State {
     pub(super) fn allocate(&mut self, nbytes: usize) -> Result<Chunk> {
         ensure!(nbytes <= isize::MAX as usize / 2, OutOfMemory, "expected fewer than {nbytes} shared bytes");
         self.sweep_now_and_then();
-        self.allocated_since_sweep += taken_by(nbytes);
+        self.allocated_since_sweep += chunk_bytes(nbytes);
         let (mapping, record) = match self.carve(nbytes) {
             Some(carved) => carved,
             None => self.carve_after_sweep(nbytes)?,
         };
         let Some((start, nbytes)) = mapping.chunk(record) else {
-            bail!(Internal, "shared memory: another process has spoilt a segment");
+            bail!(Internal, "shared memory: another process has corrupted a segment");
         };
         Ok(self.add((mapping.number, record), mapping, start, nbytes))
     }
 
     fn carve(&mut self, nbytes: usize) -> Option<(Arc<Mapping>, u32)> {
         let carve = |segment: &mut Segment| Some((segment.mapping.clone(), segment.allocate(nbytes)?));
-        self.made.iter_mut().rev().find_map(carve)
+        self.created.iter_mut().rev().find_map(carve)
     }
 
-    /// Sweeps, unless that has been done a short while ago, and makes another segment if need be. Where there can be none, every
-    /// byte counts.
+    /// Allocates after a sweep, unless the last one was a short while ago, or in a new segment. If that cannot be created, it sweeps in
+    /// any case.
     fn carve_after_sweep(&mut self, nbytes: usize) -> Result<(Arc<Mapping>, u32)> {
-        if self.allocated_since_sweep >= self.made_bytes() / 2 {
+        if self.allocated_since_sweep >= self.created_bytes() / 2 {
             self.sweep();
             if let Some(carved) = self.carve(nbytes) {
                 return Ok(carved);
@@ -128,39 +128,39 @@ impl State {
         }
     }
 
-    fn made_bytes(&self) -> usize {
-        self.made.iter().map(Segment::bytes).sum()
+    fn created_bytes(&self) -> usize {
+        self.created.iter().map(Segment::bytes).sum()
     }
 
     fn add_segment(&mut self, nbytes: usize) -> Result<()> {
-        let needed = length_for(taken_by(nbytes));
-        let wanted = self.made_bytes().clamp(FIRST_SEGMENT, LARGEST_SEGMENT).max(needed);
-        let segment = match Segment::create(wanted) {
-            Err(_) if wanted > needed => Segment::create(needed)?,
+        let needed = length_for(chunk_bytes(nbytes));
+        let nbytes = self.created_bytes().clamp(FIRST_SEGMENT, LARGEST_SEGMENT).max(needed);
+        let segment = match Segment::create(nbytes) {
+            Err(_) if nbytes > needed => Segment::create(needed)?,
             made => made?,
         };
         self.register(&segment.mapping);
-        self.made.push(segment);
+        self.created.push(segment);
         Ok(())
     }
 
-    /// Finds what is free again. Segments in which nothing is held go back to the system, but for as many bytes as are held.
+    /// Frees chunks that are no longer held. Segments without chunks are returned to the system, except for as many bytes as are held.
     fn sweep(&mut self) {
         (self.allocated_since_sweep, self.last_sweep) = (0, Instant::now());
-        self.made.iter_mut().for_each(Segment::sweep);
-        self.give_back();
+        self.created.iter_mut().for_each(Segment::sweep);
+        self.free_unused_segments();
     }
 
-    /// The same, in case that processes have ended of which nobody hears.
+    /// The same at intervals, since no one reports that a process has ended.
     fn sweep_now_and_then(&mut self) {
-        if self.made.iter().any(Segment::has_left) && self.last_sweep.elapsed() >= PAUSE {
+        if self.created.iter().any(Segment::has_chunks_held_elsewhere) && self.last_sweep.elapsed() >= PAUSE {
             self.sweep();
         }
     }
 
-    fn give_back(&mut self) {
-        let mut allowed = FIRST_SEGMENT + self.made.iter().map(Segment::used_bytes).sum::<usize>();
-        self.made.retain(|segment| {
+    fn free_unused_segments(&mut self) {
+        let mut allowed = FIRST_SEGMENT + self.created.iter().map(Segment::used_bytes).sum::<usize>();
+        self.created.retain(|segment| {
             let keeps = segment.is_used() || segment.bytes() <= allowed;
             if !segment.is_used() && keeps {
                 allowed -= segment.bytes();
@@ -174,11 +174,11 @@ impl State {
         self.mapped.insert(mapping.number, Arc::downgrade(mapping));
     }
 
-    fn made_by_number(&mut self, number: u64) -> Option<&mut Segment> {
-        self.made.iter_mut().find(|segment| segment.mapping.number == number)
+    fn created_by_number(&mut self, number: u64) -> Option<&mut Segment> {
+        self.created.iter_mut().find(|segment| segment.mapping.number == number)
     }
 
-    /// Notes a chunk that this process has begun to hold.
+    /// Adds a chunk that this process has begun to hold.
     fn add(&mut self, id: Id, mapping: Arc<Mapping>, start: usize, nbytes: usize) -> Chunk {
         let chunk = Chunk { id, data: mapping.at(start), nbytes };
         self.addresses.insert(chunk.data.addr(), id);
@@ -186,12 +186,12 @@ impl State {
         chunk
     }
 
-    /// Remembers the storage of a chunk.
-    pub(super) fn note(&mut self, chunk: &Chunk, storage: &Storage) {
-        self.note_as(chunk.id, storage);
+    /// Records the storage of a chunk.
+    pub(super) fn set_storage(&mut self, chunk: &Chunk, storage: &Storage) {
+        self.set_storage_of(chunk.id, storage);
     }
 
-    pub(super) fn note_as(&mut self, id: Id, storage: &Storage) {
+    pub(super) fn set_storage_of(&mut self, id: Id, storage: &Storage) {
         if let Some(held) = self.held.get_mut(&id) {
             held.storage = Some(storage.downgrade());
         }
@@ -208,7 +208,7 @@ impl State {
         self.chunk_of(storage).is_some()
     }
 
-    /// A message of a storage, which holds its chunk from now on; `None` if it owns none.
+    /// A message for a storage, which holds its chunk from now on; `None` if the storage owns none.
     pub(super) fn send(&mut self, storage: &Storage) -> Option<Result<(Message, Arc<Mapping>)>> {
         let id @ (segment, record) = self.chunk_of(storage)?;
         let mapping = self.held.get(&id)?.mapping.clone();
@@ -225,14 +225,14 @@ impl State {
         })
     }
 
-    /// Takes a message back that was never sent.
+    /// Withdraws a message that was never sent.
     pub(super) fn withdraw(&mut self, mapping: &Arc<Mapping>, process: u32, message: &Message) {
         if process == self.process && mapping.claim(message.record, message.ticket) {
             mapping.release_message(message.record);
         }
     }
 
-    /// The chunk of a message that nobody has opened, and the storage that there is of it.
+    /// The chunk of a message that was not opened yet, and its storage if this process has one.
     pub(super) fn open(&mut self, message: &Message) -> Result<(Chunk, Option<Storage>)> {
         let mapping = match self.mapped.get(&message.segment).and_then(Weak::upgrade) {
             Some(mapping) => mapping,
@@ -249,7 +249,7 @@ impl State {
         self.open_first(mapping, id, message).map(|chunk| (chunk, None))
     }
 
-    /// The same of a chunk that this process does not hold yet. Its hold is there before the message's ends.
+    /// The same for a chunk that this process does not hold yet. It holds the chunk before the message releases it.
     fn open_first(&mut self, mapping: Arc<Mapping>, id: Id, message: &Message) -> Result<Chunk> {
         let (record, slot) = (message.record, mapping.slot());
         let takes_part = slot != NONE;
@@ -260,38 +260,38 @@ impl State {
             if takes_part {
                 mapping.release_message(record);
             }
-            self.ensure_apart(&mapping, record)
+            self.ensure_disjoint(&mapping, record)
         });
         match claimed {
             Ok((start, nbytes)) => {
-                if let Some(segment) = self.made_by_number(id.0) {
+                if let Some(segment) = self.created_by_number(id.0) {
                     segment.hold_again(record);
                 }
                 Ok(self.add(id, mapping, start, nbytes))
             }
             Err(error) => {
                 if takes_part {
-                    mapping.let_go(record, slot);
+                    mapping.release(record, slot);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Where a chunk is. What another process may have written there must not lead out of the segment, or to bytes that a
-    /// storage has here.
-    fn ensure_apart(&self, mapping: &Mapping, record: u32) -> Result<(usize, usize)> {
+    /// The offset and length of a chunk. Another process may have written them, so they are checked: they must not lead out of the
+    /// segment, nor overlap with a storage of this process.
+    fn ensure_disjoint(&self, mapping: &Mapping, record: u32) -> Result<(usize, usize)> {
         let chunk = mapping.chunk(record).filter(|&(start, nbytes)| {
             let first = mapping.at(start).addr();
-            let end = first + taken_by(nbytes);
+            let end = first + chunk_bytes(nbytes);
             let before = self.addresses.range(..end).next_back();
             before
                 .and_then(|(_, id)| self.held.get(id))
-                .is_none_or(|held| held.mapping.at(held.start).addr() + taken_by(held.nbytes) <= first)
+                .is_none_or(|held| held.mapping.at(held.start).addr() + chunk_bytes(held.nbytes) <= first)
         });
         match chunk {
             Some(chunk) => Ok(chunk),
-            None => bail!(InvalidArgument, "shared memory: another process has spoilt a segment"),
+            None => bail!(InvalidArgument, "shared memory: another process has corrupted a segment"),
         }
     }
 
@@ -305,8 +305,8 @@ impl State {
         Ok(mapping)
     }
 
-    /// Gives up one of the [`Chunk`]s there are of a chunk, and with the last the hold on it.
-    fn let_go(&mut self, id: Id) {
+    /// Drops one of the [`Chunk`]s of a chunk, and with the last one releases it.
+    fn release(&mut self, id: Id) {
         let Some(held) = self.held.get_mut(&id) else { return };
         held.chunks -= 1;
         if held.chunks > 0 {
@@ -316,20 +316,20 @@ impl State {
         self.addresses.remove(&mapping.at(start).addr());
         let (slot, (number, record)) = (mapping.slot(), id);
         if slot != NONE {
-            mapping.let_go(record, slot);
+            mapping.release(record, slot);
         }
-        if slot == MAKER
-            && let Some(segment) = self.made_by_number(number)
+        if slot == CREATOR
+            && let Some(segment) = self.created_by_number(number)
         {
-            segment.let_go(record);
+            segment.release(record);
             if !segment.is_used() {
-                self.give_back();
+                self.free_unused_segments();
             }
         }
         self.sweep_now_and_then();
     }
 
-    /// Before a fork: what the child will hold it holds already, by slots of its own; where there are none, for ever.
+    /// Before a fork: lets slots of the child hold what the parent holds; without a free slot, the child's holds are never released.
     fn prepare_child(&mut self) {
         let mut records: HashMap<u64, (Arc<Mapping>, Vec<u32>)> = HashMap::new();
         for ((number, record), held) in &self.held {
@@ -348,12 +348,12 @@ impl State {
         }
     }
 
-    /// In the parent: the descriptors are the child's alone from now on.
+    /// In the parent: closes the descriptors, which only the child needs.
     fn end_fork(&mut self) {
         self.for_child.clear();
     }
 
-    /// In the child: segments are carved by the parent, and what is held is held by other slots.
+    /// In the child: only the parent allocates in its segments, and the child holds chunks by slots of its own.
     fn begin_child(&mut self) {
         self.process = std::process::id();
         for mapping in self.mapped.values().filter_map(Weak::upgrade) {
@@ -363,16 +363,16 @@ impl State {
         for (mapping, member) in self.for_child.drain(..) {
             member.into_iter().for_each(|member| mapping.enter(member));
         }
-        self.made.clear();
+        self.created.clear();
         self.recent.clear();
     }
 }
 
-/// The length of a segment that has room for so many bytes.
+/// The length of a segment with room for so many bytes.
 fn length_for(bytes: usize) -> usize {
     let mut length = FIRST_SEGMENT;
     while Layout::of(length).is_none_or(|layout| layout.room() < bytes) {
-        // What stands beside elements is less than a quarter.
+        // The metadata is less than a quarter.
         length = (length + length / 8).max(bytes).next_multiple_of(FIRST_SEGMENT);
     }
     length
@@ -395,7 +395,7 @@ fn too_many<T>(mapping: &Mapping) -> Result<T> {
     )
 }
 
-/// A hold on a chunk; given up when dropped.
+/// A hold on a chunk; dropping it releases the chunk.
 pub(super) struct Chunk {
     id: Id,
     data: *mut u8,
@@ -414,16 +414,16 @@ impl Chunk {
         self.nbytes
     }
 
-    /// Its bytes as memory that gives the hold up in the end.
+    /// Its bytes as memory whose deleter drops the hold.
     pub(super) fn into_data(self) -> DataPtr {
         let (data, nbytes) = (self.data, self.nbytes);
-        // SAFETY: (valid) the mapping stays as long as the chunk is held, and the bytes are in it: `Mapping::chunk` has looked.
+        // SAFETY: (valid) the mapping lives as long as the chunk is held, and `Mapping::chunk` has checked that the bytes are inside.
         unsafe { DataPtr::with_closure(data, nbytes, Box::new(move || drop(self))) }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        State::lock().let_go(self.id);
+        State::lock().release(self.id);
     }
 }

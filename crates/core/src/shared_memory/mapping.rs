@@ -1,8 +1,8 @@
-//! A segment in this process's memory: made, or opened by what a message says.
+//! A segment that is mapped in this process: created by it, or opened from a message.
 
 #![expect(unsafe_code, reason = "makes, seals and maps files")]
 
-use super::members::{MAKER, Member, NONE, reopened};
+use super::members::{CREATOR, Member, NONE, reopened};
 use super::message::{Message, Opened};
 use super::records::{Layout, unused_number};
 use crate::{Error, ErrorKind, Result, ensure};
@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
-/// What a segment is sealed against: else whoever has it could take pages away under those who look at them.
+/// The seals of a segment: without them a process that has it open could truncate it while others access its pages.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 const NO_DESCRIPTOR: RawFd = -1;
 
@@ -20,15 +20,15 @@ const NO_DESCRIPTOR: RawFd = -1;
 pub(super) struct Mapping {
     start: NonNull<u8>,
     pub(super) layout: Layout,
-    /// Owned, and with it the lock of the slot. A forked child has others than its parent.
+    /// The file, which is owned, and with it the lock of the slot. A forked child has another descriptor and slot than its parent.
     descriptor: AtomicI32,
     slot: AtomicU32,
     pub(super) number: u64,
-    /// The process that made it, and its descriptor there.
-    maker: Opened,
+    /// The process that created it, and its descriptor there.
+    creator: Opened,
 }
 
-// SAFETY: the memory belongs to no thread; all that is read here is atomic.
+// SAFETY: the memory belongs to no thread; everything that is read here is atomic.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -36,9 +36,9 @@ unsafe impl Sync for Mapping {}
 impl Drop for Mapping {
     fn drop(&mut self) {
         let slot = self.slot();
-        if slot != MAKER && slot != NONE {
-            // While the lock is still there. Every chunk that is held here keeps the mapping, so nothing is held.
-            self.note_given_back(slot);
+        if slot != CREATOR && slot != NONE {
+            // While the lock is still held. Every chunk that this process holds keeps the mapping, so it holds none.
+            self.mark_free(slot);
         }
         // SAFETY: it was mapped with this length, and every storage in it keeps the mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.layout.bytes) };
@@ -57,15 +57,15 @@ impl Mapping {
         };
         let file = anonymous_file(bytes)?;
         let start = map(&file, bytes)?;
-        let maker = (std::process::id(), file.as_raw_fd());
-        let made = Self::of(start, layout, file, MAKER, unused_number(), maker);
+        let creator = (std::process::id(), file.as_raw_fd());
+        let made = Self::of(start, layout, file, CREATOR, unused_number(), creator);
         made.write_number();
         Ok(made)
     }
 
-    fn of(start: NonNull<u8>, layout: Layout, file: File, slot: u32, number: u64, maker: Opened) -> Self {
+    fn of(start: NonNull<u8>, layout: Layout, file: File, slot: u32, number: u64, creator: Opened) -> Self {
         let (descriptor, slot) = (AtomicI32::new(file.into_raw_fd()), AtomicU32::new(slot));
-        Mapping { start, layout, descriptor, slot, number, maker }
+        Mapping { start, layout, descriptor, slot, number, creator }
     }
 
     /// The segment of a message, if one of the processes that had it open still has.
@@ -81,12 +81,12 @@ impl Mapping {
         })
     }
 
-    /// A descriptor's number may be another file's by now, so that is looked at before it is opened, and the segment is asked for
-    /// its own number.
+    /// Opens the file of another process's descriptor. That descriptor may be another file's by now, so the file is checked before it is
+    /// opened, and the number that is written in the segment after it.
     fn open_of((process, descriptor): Opened, message: &Message) -> Option<Self> {
         let layout = Layout::of(usize::try_from(message.bytes).ok()?)?;
         let path = format!("/proc/{process}/fd/{descriptor}");
-        // Opening a pipe or a device may wait or do something; to have a path to it does not.
+        // Opening a pipe or a device may block or have side effects; `O_PATH` does not open it.
         let path = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).ok()?;
         let metadata = path.metadata().ok()?;
         if !metadata.is_file() || metadata.len() != message.bytes {
@@ -106,13 +106,13 @@ impl Mapping {
         Some(opened)
     }
 
-    /// Has the process take part as a member does.
+    /// Makes the process use the slot and the descriptor of `member`.
     pub(super) fn enter(&self, member: Member) {
         self.descriptor.store(member.file.into_raw_fd(), Relaxed);
         self.slot.store(member.slot, Relaxed);
     }
 
-    /// Has it take part no longer, and have nothing of the file open once the result is dropped.
+    /// Gives up the slot, and returns the descriptor, which its drop closes.
     pub(super) fn leave(&self) -> Option<OwnedFd> {
         self.slot.store(NONE, Relaxed);
         let descriptor = self.descriptor.swap(NO_DESCRIPTOR, Relaxed);
@@ -128,9 +128,9 @@ impl Mapping {
         self.slot.load(Relaxed)
     }
 
-    /// Who has the segment open: the process that made it, and this one.
+    /// Two processes that have the segment open: the one that created it, and this one.
     pub(super) fn opened(&self) -> [Opened; 2] {
-        [self.maker, (std::process::id(), self.descriptor.load(Relaxed))]
+        [self.creator, (std::process::id(), self.descriptor.load(Relaxed))]
     }
 
     /// The address at `offset`, which is inside.
@@ -145,7 +145,7 @@ fn is_sealed(file: &File) -> bool {
     seals >= 0 && seals & SEALS == SEALS
 }
 
-/// A file of memory without a name, which cannot shrink under those who look at it.
+/// A file of memory without a name, which is sealed against truncation.
 fn anonymous_file(bytes: usize) -> Result<File> {
     // SAFETY: a constant name and flags; the descriptor is owned by the file.
     let file = unsafe {

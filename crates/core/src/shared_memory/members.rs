@@ -1,8 +1,8 @@
-//! How a process shows that it takes part in a segment and lives: a slot of its own, and a lock on the byte of the file that has
-//! the slot's number.
+//! The processes that use a segment: each has a slot, and as proof that it is alive a lock on the byte of the file that has the slot's
+//! number.
 //!
-//! The lock is one of an open file description, `F_OFD_SETLK`: it goes when the last descriptor of that is closed, which the
-//! system does for a process that ends in whatever way. So each process opens the file anew, a forked child too.
+//! The lock is one of an open file description, `F_OFD_SETLK`: it is released when the last descriptor of that is closed, which the
+//! system does for a process however it ends. So each process opens the file anew, a forked child too.
 
 #![expect(unsafe_code, reason = "locks have no safe form")]
 
@@ -11,9 +11,9 @@ use super::records::SLOTS;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// The slot of the process that made the segment. It needs no lock: nobody else asks whether it lives.
-pub(super) const MAKER: u32 = 0;
-/// No slot: what such a process holds it holds for ever.
+/// The slot of the process that created the segment. It needs no lock, since no other process checks whether it is alive.
+pub(super) const CREATOR: u32 = 0;
+/// No slot is left: what such a process holds is never released.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A file that is opened anew, and the slot that its lock is for.
@@ -23,12 +23,12 @@ pub(super) struct Member {
 }
 
 impl Mapping {
-    /// Takes a slot for whoever has `file`, which was opened for that.
+    /// Takes a slot for a process that has opened `file` anew.
     pub(super) fn join(&self, file: File) -> Member {
         let descriptor = file.as_raw_fd();
-        let slot = (MAKER + 1..SLOTS).find(|slot| lock(descriptor, *slot, libc::F_WRLCK));
-        // Whoever had the slot before may have died with it.
-        if let Some(slot) = slot.filter(|slot| self.note_taken(*slot)) {
+        let slot = (CREATOR + 1..SLOTS).find(|slot| lock(descriptor, *slot, libc::F_WRLCK));
+        // The process that had the slot before may have died without releasing it.
+        if let Some(slot) = slot.filter(|slot| self.mark_taken(*slot)) {
             self.clear_slot(slot);
         }
         Member { file, slot: slot.unwrap_or(NONE) }
@@ -40,13 +40,13 @@ impl Mapping {
         Some(self.join(file)).filter(|member| member.slot != NONE)
     }
 
-    /// Gives up what the processes hold that have ended. Only the process that made the segment asks.
+    /// Releases what processes hold that have ended. Only the process that created the segment calls this.
     pub(super) fn reap_dead_members(&self) {
         let Some(descriptor) = self.descriptor() else { return };
-        for slot in self.taken_slots().filter(|slot| *slot != MAKER) {
+        for slot in self.taken_slots().filter(|slot| *slot != CREATOR) {
             if lock(descriptor, slot, libc::F_WRLCK) {
                 self.clear_slot(slot);
-                self.note_given_back(slot);
+                self.mark_free(slot);
                 lock(descriptor, slot, libc::F_UNLCK);
             }
         }
@@ -60,13 +60,13 @@ pub(super) fn reopened(descriptor: RawFd) -> Option<File> {
 
 /// Locks or unlocks the byte of a slot, without waiting.
 fn lock(descriptor: RawFd, slot: u32, kind: i32) -> bool {
-    let wanted = libc::flock {
+    let region = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: slot.into(),
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: the call reads the struct, and answers with an error where the descriptor is not one.
-    unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &raw const wanted) == 0 }
+    // SAFETY: the call reads the struct, and returns an error if the descriptor is not one.
+    unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &raw const region) == 0 }
 }

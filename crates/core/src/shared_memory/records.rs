@@ -1,13 +1,13 @@
-//! What stands in a segment beside elements: its number, a record for each chunk, and the tickets of messages.
+//! The metadata in a segment beside elements: its number, a record for each chunk, and the tickets of messages.
 //!
-//! All of it is atomics, which any process that has the segment changes, and none of it is where elements can come to be. So
-//! what is written late, by a message that is an old one or was forged, changes no element.
+//! All of it is atomics, which any process that has the segment open may change, and its addresses are never used for elements. So
+//! a late write, caused by an old or forged message, changes no element.
 //!
-//! A chunk is held by the processes whose bits are set in its record, and by messages, which are counted there. Whoever passes a
-//! hold on first sets the new one, then counts a [`change`](Record::changes), and only then gives up the old one: so whoever finds
-//! no hold, and no change between the beginning and the end of looking, knows that there was none at the beginning.
+//! A chunk is held by the processes whose bits are set in its record, and by messages, which are counted there. To pass a hold on, the
+//! new one is set first, then a [`change`](Record::changes) is counted, and only then the old one is released: a process that finds no
+//! hold, and no change between the beginning and the end of its search, knows that there was no hold at the beginning.
 
-#![expect(unsafe_code, reason = "records are where the segment is mapped")]
+#![expect(unsafe_code, reason = "records are in the mapped memory of the segment")]
 
 use super::mapping::Mapping;
 use super::message::Ticket;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// The unit of chunks, to which elements are aligned, and the length of a record.
 pub(super) const UNIT: usize = 64;
-/// How many processes can have a segment open and take part in it; those beyond hold what they open for ever.
+/// How many processes can have a slot in a segment; further ones never release what they open.
 pub(super) const SLOTS: u32 = 256;
 
 type Bits = [AtomicU64; SLOTS as usize / 64];
@@ -24,15 +24,15 @@ type Bits = [AtomicU64; SLOTS as usize / 64];
 /// The beginning of a segment.
 #[repr(C, align(64))]
 pub(super) struct Header {
-    /// Tells the segment from all others.
+    /// The unique number of the segment.
     number: AtomicU64,
-    /// The slots that somebody has taken and not given back, living or dead.
+    /// The slots that processes, living or dead, have taken and not given back.
     taken: Bits,
-    /// The records from here on have never been used.
+    /// The records from this one on have never been used.
     used: AtomicU32,
 }
 
-/// Of a chunk.
+/// The record of a chunk.
 #[repr(C, align(64))]
 pub(super) struct Record {
     start: AtomicU64,
@@ -47,22 +47,22 @@ pub(super) struct Record {
 
 const _: () = assert!(size_of::<Header>() == UNIT && size_of::<Record>() == UNIT);
 
-/// Where things are in a segment: a function of its length alone, which is sealed.
+/// The layout of a segment: a function of its length alone, which is sealed.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// How many records there are.
     pub(super) records: u32,
     /// How many tickets.
     pub(super) tickets: u32,
-    /// Where elements begin.
+    /// The offset of the elements.
     pub(super) data: usize,
     /// The length.
     pub(super) bytes: usize,
 }
 
 impl Layout {
-    /// Records and tickets take pages only where they are used, so there are many: a record for each 512 bytes, as in a segment
-    /// full of small tensors, and tickets enough to send each chunk to a few others, or a few chunks to hundreds.
+    /// Records and tickets take pages only when they are used, so there are many: a record for each 512 bytes, as in a segment full of
+    /// small tensors, and enough tickets to send each chunk to a few processes, or a few chunks to hundreds.
     pub(super) fn of(bytes: usize) -> Option<Self> {
         let records = (bytes / 512).clamp(1, 1 << 17);
         let tickets = (4 * records).max(1 << 16);
@@ -71,12 +71,12 @@ impl Layout {
         (data < bytes && bytes <= isize::MAX as usize).then_some(layout)
     }
 
-    /// How many bytes chunks have.
+    /// How many bytes there are for chunks.
     pub(super) fn room(&self) -> usize {
         self.bytes - self.data
     }
 
-    /// Whether a chunk can be there.
+    /// Whether a chunk can have this offset and length.
     fn holds(&self, start: u64, nbytes: u64) -> bool {
         let end = start.checked_add(nbytes);
         start >= self.data as u64
@@ -100,12 +100,12 @@ fn slots_in(bits: &Bits) -> impl Iterator<Item = u32> {
 
 impl Mapping {
     fn header(&self) -> &Header {
-        // SAFETY: mapped for as long as `self`, aligned to pages, and longer (`Layout`). All are atomics, which other processes
-        // use as such too; what one writes otherwise is its own undoing, and here a wrong number.
+        // SAFETY: mapped as long as `self` lives, aligned to pages, and longer (`Layout`). All fields are atomics, which other processes
+        // use as such too; a process that writes other values causes wrong numbers here, which are checked.
         unsafe { &*self.at(0).cast() }
     }
 
-    /// A record, of a number below [`Layout::records`]; none of any other.
+    /// The record of this number; `None` if that is not below [`Layout::records`].
     fn record(&self, record: u32) -> Option<&Record> {
         let at = UNIT + record as usize * UNIT;
         // SAFETY: as for `header`.
@@ -118,7 +118,7 @@ impl Mapping {
         (cell < self.layout.tickets).then(|| unsafe { &*self.at(at).cast() })
     }
 
-    /// The number that stands in the segment.
+    /// The number that is written in the segment.
     pub(super) fn written_number(&self) -> u64 {
         self.header().number.load(SeqCst)
     }
@@ -127,24 +127,24 @@ impl Mapping {
         self.header().number.store(self.number, SeqCst);
     }
 
-    /// The slots that somebody has taken, and may have died with.
+    /// The slots that are taken, by processes that may have died.
     pub(super) fn taken_slots(&self) -> impl Iterator<Item = u32> {
         slots_in(&self.header().taken)
     }
 
-    /// Notes that a slot is taken; true if somebody left it without giving it back.
-    pub(super) fn note_taken(&self, slot: u32) -> bool {
+    /// Marks a slot as taken; true if it was marked already, by a process that died.
+    pub(super) fn mark_taken(&self, slot: u32) -> bool {
         let (word, bit) = word_and_bit(slot);
         self.header().taken[word].fetch_or(bit, SeqCst) & bit != 0
     }
 
-    /// Notes that nothing is held by a slot any more.
-    pub(super) fn note_given_back(&self, slot: u32) {
+    /// Marks a slot as free, which holds nothing any more.
+    pub(super) fn mark_free(&self, slot: u32) {
         let (word, bit) = word_and_bit(slot);
         self.header().taken[word].fetch_and(!bit, SeqCst);
     }
 
-    /// Gives up all that a slot holds. The caller has the lock of the slot, so nobody is about to hold more.
+    /// Releases all that a slot holds. The caller has the lock of the slot, so no process is adding to it.
     pub(super) fn clear_slot(&self, slot: u32) {
         let (word, bit) = word_and_bit(slot);
         let used = self.header().used.load(SeqCst);
@@ -155,23 +155,24 @@ impl Mapping {
         }
     }
 
-    /// Writes down a new chunk. Only the process that carves the segment does, of records that are [free](Self::is_free).
+    /// Writes the record of a new chunk. Only the process that created the segment calls this, for records that are
+    /// [free](Self::is_free).
     pub(super) fn write_record(&self, record: u32, start: usize, nbytes: usize) {
-        if let Some(place) = self.record(record) {
-            place.start.store(start as u64, SeqCst);
-            place.nbytes.store(nbytes as u64, SeqCst);
+        if let Some(chunk) = self.record(record) {
+            chunk.start.store(start as u64, SeqCst);
+            chunk.nbytes.store(nbytes as u64, SeqCst);
             self.header().used.fetch_max(record + 1, SeqCst);
         }
     }
 
-    /// Where a chunk is that is held, and how long, if it can be there.
+    /// The offset and length of a chunk that is held, if they are possible.
     pub(super) fn chunk(&self, record: u32) -> Option<(usize, usize)> {
         let record = self.record(record)?;
         let (start, nbytes) = (record.start.load(SeqCst), record.nbytes.load(SeqCst));
         self.layout.holds(start, nbytes).then_some((start as usize, nbytes as usize))
     }
 
-    /// Has a slot hold a chunk.
+    /// Makes a slot hold a chunk.
     pub(super) fn hold(&self, record: u32, slot: u32) {
         if let Some(record) = self.record(record) {
             let (word, bit) = word_and_bit(slot);
@@ -180,15 +181,15 @@ impl Mapping {
         }
     }
 
-    /// Has it hold it no longer.
-    pub(super) fn let_go(&self, record: u32, slot: u32) {
+    /// Makes a slot release a chunk.
+    pub(super) fn release(&self, record: u32, slot: u32) {
         if let Some(record) = self.record(record) {
             let (word, bit) = word_and_bit(slot);
             record.holders[word].fetch_and(!bit, SeqCst);
         }
     }
 
-    /// Has a message hold a chunk: for ever, if there is none.
+    /// Makes a message hold a chunk: for ever, if there is no message that will be received.
     pub(super) fn hold_for_message(&self, record: u32) {
         if let Some(record) = self.record(record) {
             record.messages.fetch_add(1, SeqCst);
@@ -196,7 +197,8 @@ impl Mapping {
         }
     }
 
-    /// Whether nobody holds a chunk. If the process that carves the segment finds that, nobody will again before it says so.
+    /// Whether no process and no message holds a chunk. If the process that created the segment finds that, no other can hold the chunk
+    /// again before it allocates the record anew.
     pub(super) fn is_free(&self, record: u32) -> bool {
         let Some(record) = self.record(record) else { return false };
         loop {
@@ -226,15 +228,15 @@ impl Mapping {
         None
     }
 
-    /// Takes a ticket out, if it is there: the first to do so has opened the message. The message's hold stays.
+    /// Takes a ticket out of its cell, if it is there: the first process to do so has opened the message. The message's hold stays.
     pub(super) fn claim(&self, record: u32, ticket: Ticket) -> bool {
-        names(ticket.value, record)
+        is_ticket_of(ticket.value, record)
             && self
                 .ticket(ticket.cell)
                 .is_some_and(|cell| cell.compare_exchange(ticket.value, 0, SeqCst, SeqCst).is_ok())
     }
 
-    /// Ends the hold of a message whose ticket the caller has taken out.
+    /// Releases the hold of a message whose ticket the caller has taken out.
     pub(super) fn release_message(&self, record: u32) {
         if let Some(record) = self.record(record) {
             record.messages.fetch_sub(1, SeqCst);
@@ -242,8 +244,8 @@ impl Mapping {
     }
 }
 
-/// How many bits of a ticket say which record it is of. The others are drawn at random, so that no message opens what another
-/// one was sent for.
+/// The low bits of a ticket are the number of its record. The others are random, so that a message cannot open a chunk by another
+/// message's ticket.
 const RECORD_BITS: u32 = 20;
 
 fn ticket_value(record: u32) -> u64 {
@@ -255,11 +257,11 @@ fn ticket_value(record: u32) -> u64 {
     }
 }
 
-fn names(value: u64, record: u32) -> bool {
+fn is_ticket_of(value: u64, record: u32) -> bool {
     value >> RECORD_BITS != 0 && value & ((1 << RECORD_BITS) - 1) == u64::from(record)
 }
 
-/// A number that there is nowhere else: hashers are seeded from the system's entropy.
+/// A unique number: hashers are seeded from the system's entropy.
 pub(super) fn unused_number() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     RandomState::new().hash_one((std::process::id(), COUNT.fetch_add(1, SeqCst)))

@@ -1,7 +1,7 @@
-//! A segment that this process made: which chunks of it are in use, and which it has let go but others have not.
+//! A segment that this process created: which chunks of it are in use, and which of them only others hold.
 
 use super::mapping::Mapping;
-use super::members::MAKER;
+use super::members::CREATOR;
 use super::records::UNIT;
 use super::space::Space;
 use crate::Result;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 pub(super) struct Segment {
     pub(super) mapping: Arc<Mapping>,
     space: Space,
-    /// The chunks in use, by their records: where they are, and how many bytes they take.
+    /// The chunks in use, by their records: offsets and lengths.
     chunks: HashMap<u32, (usize, usize)>,
     used_bytes: usize,
-    /// Records that are free, of those before `unused`.
+    /// The free records of those before `unused`.
     free: Vec<u32>,
     unused: u32,
-    /// The records of chunks that are held by other processes and messages alone.
-    left: HashSet<u32>,
+    /// The records of chunks that only other processes and messages hold.
+    held_elsewhere: HashSet<u32>,
 }
 
 impl Segment {
@@ -33,7 +33,7 @@ impl Segment {
             used_bytes: 0,
             free: vec![],
             unused: 0,
-            left: HashSet::new(),
+            held_elsewhere: HashSet::new(),
         })
     }
 
@@ -41,22 +41,22 @@ impl Segment {
         self.mapping.layout.bytes
     }
 
-    /// Whether somebody has a chunk of it.
+    /// Whether any chunk of it is held.
     pub(super) fn is_used(&self) -> bool {
         !self.chunks.is_empty()
     }
 
-    /// The bytes of all chunks that somebody has.
+    /// The bytes of all chunks that are held.
     pub(super) fn used_bytes(&self) -> usize {
         self.used_bytes
     }
 
-    /// The record of a new chunk, which this process holds; `None` where there is no room.
+    /// The record of a new chunk, which this process holds; `None` if there is no room.
     pub(super) fn allocate(&mut self, nbytes: usize) -> Option<u32> {
         if self.free.is_empty() && self.unused == self.mapping.layout.records {
             return None;
         }
-        let bytes = taken_by(nbytes);
+        let bytes = chunk_bytes(nbytes);
         let start = self.space.take(bytes)?;
         let record = self.free.pop().unwrap_or_else(|| {
             self.unused += 1;
@@ -65,40 +65,40 @@ impl Segment {
         self.chunks.insert(record, (start, bytes));
         self.used_bytes += bytes;
         self.mapping.write_record(record, start, nbytes);
-        self.mapping.hold(record, MAKER);
+        self.mapping.hold(record, CREATOR);
         Some(record)
     }
 
-    /// Notes that this process holds a chunk no longer.
-    pub(super) fn let_go(&mut self, record: u32) {
+    /// Notes that this process has released a chunk.
+    pub(super) fn release(&mut self, record: u32) {
         if self.mapping.is_free(record) {
-            self.put_back(record);
+            self.free_chunk(record);
         } else {
-            self.left.insert(record);
+            self.held_elsewhere.insert(record);
         }
     }
 
-    /// Notes that it holds one again, which was sent back.
+    /// Notes that this process holds a chunk again that was sent back to it.
     pub(super) fn hold_again(&mut self, record: u32) {
-        self.left.remove(&record);
+        self.held_elsewhere.remove(&record);
     }
 
-    /// Whether there are chunks that others may let go.
-    pub(super) fn has_left(&self) -> bool {
-        !self.left.is_empty()
+    /// Whether there are chunks that others may release.
+    pub(super) fn has_chunks_held_elsewhere(&self) -> bool {
+        !self.held_elsewhere.is_empty()
     }
 
-    /// Finds what others have let go, or have ended with.
+    /// Frees chunks that others have released, or held when they ended.
     pub(super) fn sweep(&mut self) {
-        if self.left.is_empty() {
+        if self.held_elsewhere.is_empty() {
             return;
         }
         self.mapping.reap_dead_members();
-        let free: Vec<u32> = self.left.extract_if(|record| self.mapping.is_free(*record)).collect();
-        free.into_iter().for_each(|record| self.put_back(record));
+        let free: Vec<u32> = self.held_elsewhere.extract_if(|record| self.mapping.is_free(*record)).collect();
+        free.into_iter().for_each(|record| self.free_chunk(record));
     }
 
-    fn put_back(&mut self, record: u32) {
+    fn free_chunk(&mut self, record: u32) {
         if let Some((start, bytes)) = self.chunks.remove(&record) {
             self.space.put(start, bytes);
             self.used_bytes -= bytes;
@@ -107,7 +107,7 @@ impl Segment {
     }
 }
 
-/// How many bytes a chunk takes: whole units, so that each begins where elements may, and no two at one address.
-pub(super) fn taken_by(nbytes: usize) -> usize {
+/// How many bytes a chunk takes: at least one unit, so that chunks have different addresses, and whole units, so that they are aligned.
+pub(super) fn chunk_bytes(nbytes: usize) -> usize {
     nbytes.max(1).next_multiple_of(UNIT)
 }

@@ -1,23 +1,23 @@
-//! Which bytes of a segment are free: a book that the process that carves the segment keeps for itself, so that nobody else
-//! can mislead it.
+//! Which bytes of a segment are free. The process that created the segment keeps this in memory of its own, which other processes cannot
+//! corrupt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Free runs of bytes, none beside another.
+/// Free runs of bytes; adjacent runs are merged.
 pub(super) struct Space {
     by_start: BTreeMap<usize, usize>,
     by_size: BTreeSet<(usize, usize)>,
 }
 
 impl Space {
-    /// One run.
+    /// A single free run.
     pub(super) fn new(start: usize, bytes: usize) -> Self {
         let mut space = Space { by_start: BTreeMap::new(), by_size: BTreeSet::new() };
         space.insert(start, bytes);
         space
     }
 
-    /// Where `bytes` bytes are that are free no longer: the beginning of the smallest run that is long enough.
+    /// Allocates `bytes` bytes at the beginning of the smallest run that is long enough, and returns their offset.
     pub(super) fn take(&mut self, bytes: usize) -> Option<usize> {
         let &(room, start) = self.by_size.range((bytes, 0)..).next()?;
         self.remove(start, room);
@@ -25,7 +25,7 @@ impl Space {
         Some(start)
     }
 
-    /// Takes bytes back.
+    /// Frees bytes.
     pub(super) fn put(&mut self, start: usize, bytes: usize) {
         let (mut first, mut end) = (start, start + bytes);
         if let Some((&before, &room)) = self.by_start.range(..start).next_back()
@@ -60,7 +60,7 @@ mod tests {
 
     /// A thousand chunks of sizes drawn at random, put back in another order, against a map of every unit.
     #[test]
-    fn what_is_taken_is_nobody_elses_and_comes_back_whole() {
+    fn allocations_do_not_overlap_and_all_bytes_are_free_in_the_end() {
         const BYTES: usize = 1000;
         let mut space = Space::new(5, BYTES);
         let mut seed = 1u64;

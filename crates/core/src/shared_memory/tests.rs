@@ -47,19 +47,19 @@ fn opened(message: &[u8]) -> Result<Storage> {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no memfd")]
-fn what_nobody_holds_is_used_again() {
-    let mut kept = Vec::new();
+fn chunks_that_are_not_held_are_reused() {
+    let mut held_storages = Vec::new();
     let mut addresses = std::collections::HashSet::new();
     for i in 0..100_000usize {
         let storage = allocate(1000).unwrap();
         addresses.insert(storage.data_ptr().addr());
         if i % 1000 == 0 {
             fill(&storage, (i / 1000) as u8);
-            kept.push(storage);
+            held_storages.push(storage);
         }
     }
-    assert!(addresses.len() < 20_000, "{} places", addresses.len());
-    assert!(kept.iter().enumerate().all(|(i, storage)| holds(storage, i as u8)));
+    assert!(addresses.len() < 20_000, "{} addresses", addresses.len());
+    assert!(held_storages.iter().enumerate().all(|(i, storage)| holds(storage, i as u8)));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_dropped_handle_holds_nothing() {
 }
 
 fn is_mapped(address: *mut u8) -> bool {
-    // SAFETY: any address may be asked for.
+    // SAFETY: the call accepts any address.
     unsafe { libc::msync(address.cast(), 1, libc::MS_ASYNC) == 0 }
 }
 
@@ -266,25 +266,25 @@ fn threads_that_share_one_storage_at_once_all_succeed() {
     }
 }
 
-/// Two members hand a chunk to each other as messages; whoever looks meanwhile never finds it free.
+/// Two members send a chunk to each other as messages; another thread, which checks meanwhile, never finds it free.
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no memfd")]
 fn what_is_passed_on_is_never_free() {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
-    const TURNS: usize = 20_000;
+    const ROUNDS: usize = 20_000;
     let mapping = Mapping::create(2 << 20).unwrap();
     mapping.write_record(0, mapping.layout.data, 64);
     assert!(mapping.is_free(0));
     mapping.hold(0, 3);
     let done = AtomicBool::new(false);
     let pass = |slot: u32, inbox: Receiver<message::Ticket>, outbox: Sender<message::Ticket>| {
-        for ticket in inbox.iter().take(TURNS) {
+        for ticket in inbox.iter().take(ROUNDS) {
             mapping.hold(0, slot);
             assert!(mapping.claim(0, ticket) && !mapping.claim(0, ticket));
             mapping.release_message(0);
             let passed_on = outbox.send(mapping.issue(0).unwrap());
-            mapping.let_go(0, slot);
+            mapping.release(0, slot);
             if passed_on.is_err() {
                 break;
             }
@@ -292,7 +292,7 @@ fn what_is_passed_on_is_never_free() {
     };
     let ((to_first, first), (to_second, second)) = (channel(), channel());
     to_first.send(mapping.issue(0).unwrap()).unwrap();
-    mapping.let_go(0, 3);
+    mapping.release(0, 3);
     std::thread::scope(|scope| {
         let looks = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {

@@ -104,7 +104,7 @@ fn foreign_memory_is_not_resized_and_is_given_back_once() {
     }
 }
 
-/// Gives less than it is asked for.
+/// Gives fewer bytes than requested.
 struct Stingy;
 
 impl Allocator for Stingy {

@@ -24,9 +24,9 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 #[test]
 fn one_guard_for_each_storage_and_write_wins() {
     let (a, b) = (storage(), storage());
-    let wanted = [(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)];
-    let guards = StorageGuards::acquire(&wanted).unwrap();
-    assert_eq!(Set::new(&wanted).in_order().count(), 2);
+    let operands = [(&a, Read), (&b, Read), (&a, Write), (&a, Read), (&b, Read)];
+    let guards = StorageGuards::acquire(&operands).unwrap();
+    assert_eq!(Set::new(&operands).in_order().count(), 2);
     assert!(!a.lock.try_lock(Read));
     assert!(b.lock.try_lock(Read));
     b.lock.unlock(Read);
@@ -40,21 +40,21 @@ fn one_guard_for_each_storage_and_write_wins() {
 fn any_number_in_any_order_is_held_once_in_the_order_of_addresses() {
     let all: Vec<Storage> = (0..20).map(|_| storage()).collect();
     for count in [2, 3, 8, 9, 20] {
-        for turn in 0..count {
+        for rotation in 0..count {
             // Each storage once for reading, in some order, and every third for writing too.
-            let order = (0..count).map(|i| (i * 7 + turn) % count);
+            let order = (0..count).map(|i| (i * 7 + rotation) % count);
             let reads = order.clone().map(|i| (&all[i], Read));
             let writes = order.filter(|i| i % 3 == 0).map(|i| (&all[i], Write));
-            let wanted: Vec<(&Storage, Access)> =
-                if turn % 2 == 0 { reads.chain(writes).collect() } else { writes.chain(reads).collect() };
+            let operands: Vec<(&Storage, Access)> =
+                if rotation % 2 == 0 { reads.chain(writes).collect() } else { writes.chain(reads).collect() };
             let before: Vec<u32> = all.iter().map(|s| s.version()).collect();
-            let guards = StorageGuards::acquire(&wanted).unwrap();
-            let set = Set::new(&wanted);
+            let guards = StorageGuards::acquire(&operands).unwrap();
+            let set = Set::new(&operands);
             assert!(set.in_order().is_sorted_by(|(a, _), (b, _)| a.address() < b.address()));
             let held = |i: &usize| set.in_order().any(|(s, _)| s.address() == all[*i].address());
             assert_eq!(
                 (0..20).filter(held).count(),
-                wanted.iter().map(|(s, _)| s.address()).collect::<HashSet<_>>().len()
+                operands.iter().map(|(s, _)| s.address()).collect::<HashSet<_>>().len()
             );
             for (s, access) in set.in_order() {
                 let i = all.iter().position(|other| other.address() == s.address()).unwrap();
@@ -82,13 +82,13 @@ fn an_accessor_of_this_thread_is_an_error_and_not_a_deadlock() {
     let (a, b) = (storage(), storage());
     for held in [Read, Write] {
         let accessor = Accessor::acquire(&a, held).unwrap();
-        for wanted in [Read, Write] {
-            let both_read = (held, wanted) == (Read, Read);
+        for access in [Read, Write] {
+            let both_read = (held, access) == (Read, Read);
             let expected = (!both_read).then_some(ErrorKind::Busy);
             let before = b.version();
-            assert_eq!(kind(StorageGuards::acquire(&[(&b, Write), (&a, wanted)])), expected);
+            assert_eq!(kind(StorageGuards::acquire(&[(&b, Write), (&a, access)])), expected);
             assert_eq!(b.version(), before + u32::from(both_read), "a failed call must leave no trace");
-            assert_eq!(kind(Accessor::acquire(&a, wanted)), expected);
+            assert_eq!(kind(Accessor::acquire(&a, access)), expected);
             assert!(is_free(&b));
         }
         drop(accessor);
@@ -105,12 +105,12 @@ fn a_few_of_which_one_is_refused_leave_no_trace() {
         for (refused, access) in (0..count).flat_map(|i| [(i, Read), (i, Write)]) {
             let accessor = Accessor::acquire(&all[refused], access).unwrap();
             let before: Vec<u32> = all.iter().map(|s| s.version()).collect();
-            let wanted: Vec<(&Storage, Access)> = all.iter().map(|s| (s, Write)).collect();
-            assert_eq!(kind(StorageGuards::acquire(&wanted)), Some(ErrorKind::Busy));
+            let operands: Vec<(&Storage, Access)> = all.iter().map(|s| (s, Write)).collect();
+            assert_eq!(kind(StorageGuards::acquire(&operands)), Some(ErrorKind::Busy));
             assert!(all.iter().map(|s| s.version()).eq(before), "a failed call must leave no trace");
             assert!(all.iter().enumerate().all(|(i, s)| i == refused || is_free(s)));
             drop(accessor);
-            let guards = StorageGuards::acquire(&wanted).unwrap();
+            let guards = StorageGuards::acquire(&operands).unwrap();
             assert!(all.iter().all(|s| !s.lock.try_lock(Read)));
             drop(guards);
             assert!(all.iter().all(is_free));
@@ -169,8 +169,8 @@ fn threads_that_want_what_the_other_holds_do_not_wait_for_ever() {
 #[test]
 fn a_nested_set_that_conflicts_with_its_own_gives_up() {
     let a = storage();
-    let wanted = [(&a, Write)];
-    let outer = StorageGuards::acquire(&wanted).unwrap();
+    let operands = [(&a, Write)];
+    let outer = StorageGuards::acquire(&operands).unwrap();
     assert_eq!(kind(StorageGuards::acquire(&[(&a, Read)])), Some(ErrorKind::Busy));
     drop(outer);
     assert!(StorageGuards::acquire(&[(&a, Read)]).is_ok());
@@ -180,8 +180,8 @@ fn a_nested_set_that_conflicts_with_its_own_gives_up() {
 fn a_panic_releases_the_guards() {
     let a = storage();
     let kernel = std::panic::AssertUnwindSafe(|| {
-        let wanted = [(&a, Write)];
-        let _guards = StorageGuards::acquire(&wanted);
+        let operands = [(&a, Write)];
+        let _guards = StorageGuards::acquire(&operands);
         panic!("a faulty kernel");
     });
     assert!(std::panic::catch_unwind(kernel).is_err());

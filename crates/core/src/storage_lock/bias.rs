@@ -1,9 +1,9 @@
 //! The part of a lock that belongs to one thread, which takes it without atomic updates until another thread comes.
 //!
 //! Nearly every storage is made, read and written by a single thread. Its lock is biased towards that thread: the owner
-//! notes what it holds in a word that nobody else writes, and then looks whether the bias has been revoked. Whoever else
-//! wants the lock first revokes the bias, for good. A [fence](barrier) between the write and the read on either side lets at
-//! least one of the two see the other. (Biased locking: Kawachiya, Koseki and Onodera, "Lock reservation: Java locks can
+//! writes what it holds to a word that no other thread writes, and then checks whether the bias has been revoked. Another thread that
+//! needs the lock first revokes the bias, for good. With a [fence](barrier) between the write and the read on either side, at least
+//! one of the two sees what the other wrote. (Biased locking: Kawachiya, Koseki and Onodera, "Lock reservation: Java locks can
 //! mostly do without atomic operations", OOPSLA 2002.)
 
 use super::{Access, NOTHING, WRITER, taken};
@@ -11,13 +11,13 @@ use crate::barrier;
 use crate::sync::{AtomicU32, Ordering};
 use std::cell::Cell;
 
-/// Somebody wants the bias gone; the owner may not have noticed.
+/// Another thread is revoking the bias; the owner may not have seen it.
 const REVOKING: u32 = 1 << 30;
-/// It is gone, and the owner will notice before it takes the lock again.
+/// The bias is revoked, and the owner will see that before it takes the lock again.
 const REVOKED: u32 = 1 << 31;
 
 pub(super) struct Bias {
-    /// The number of the owner, and what has become of the bias.
+    /// The number of the owner, and whether the bias is revoked.
     owner: AtomicU32,
     /// What the owner holds by the bias, as in the lock's word. Only the owner writes.
     held: AtomicU32,
@@ -26,9 +26,9 @@ pub(super) struct Bias {
 /// What came of the owner's attempt.
 pub(super) enum Attempt {
     Taken,
-    /// Something that the owner holds stands in the way.
+    /// It conflicts with what the owner itself holds.
     Conflict,
-    /// The bias was revoked meanwhile, and somebody may have seen the owner try.
+    /// The bias was revoked meanwhile, and another thread may have seen the attempt.
     Revoked,
 }
 
@@ -54,7 +54,7 @@ impl Bias {
         self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// Takes the lock; only where it [is ours](Self::is_ours).
+    /// Takes the lock; only if it [is ours](Self::is_ours).
     #[inline(always)]
     pub(super) fn take(&self, access: Access) -> Attempt {
         let held = self.held.load(Ordering::Relaxed);
@@ -76,8 +76,8 @@ impl Bias {
         if owner == this_thread() { self.held.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Gives back what the calling thread [holds](Self::held_by_us). False if the bias is revoked, and somebody may be
-    /// waiting for this.
+    /// Releases what the calling thread [holds](Self::held_by_us). False if the bias is revoked, so that another thread may be waiting
+    /// for this.
     #[inline(always)]
     pub(super) fn give_back(&self, access: Access) -> bool {
         let one = if access == Access::Write { WRITER } else { 1 };
@@ -88,8 +88,8 @@ impl Bias {
         self.is_ours()
     }
 
-    /// Makes sure that the lock's word is what counts for every thread, but for what the owner still holds. False if the
-    /// system does not help.
+    /// Makes sure that all threads use the lock's word from now on, except for what the owner still holds by the bias. False if the
+    /// system refuses the fence.
     #[inline(always)]
     pub(super) fn revoke(&self) -> bool {
         self.owner.load(Ordering::Acquire) & REVOKED != 0 || self.revoke_now()
@@ -98,7 +98,7 @@ impl Bias {
     #[cold]
     fn revoke_now(&self) -> bool {
         self.owner.fetch_or(REVOKING, Ordering::Relaxed);
-        // Who finds somebody else revoking cannot tell how far that is, and passes a fence of its own.
+        // A thread that finds another one revoking cannot know whether that has executed its fence, and executes one of its own.
         let passed = barrier::heavy();
         if passed {
             self.owner.fetch_or(REVOKED, Ordering::Release);
@@ -106,14 +106,14 @@ impl Bias {
         passed
     }
 
-    /// Whether what the owner holds lets others in. The bias must be revoked.
+    /// Whether what the owner holds by the bias permits this access to others. The bias must be revoked.
     #[inline(always)]
     pub(super) fn allows(&self, access: Access) -> bool {
         taken::<NOTHING>(self.held.load(Ordering::Acquire), access).is_some()
     }
 
-    /// The same after the calling thread has written, in the lock's word, that it will sleep: either this sees what the owner
-    /// gives back, or the owner sees the sleeper.
+    /// The same after the calling thread has written to the lock's word that it will sleep: either this sees that the owner has
+    /// released the lock, or the owner sees the sleeper.
     #[cold]
     pub(super) fn allows_or_will_wake(&self, access: Access) -> bool {
         self.allows(access) || (barrier::heavy() && self.allows(access))
@@ -136,12 +136,12 @@ fn this_thread() -> u32 {
     NUMBER.with(Cell::get)
 }
 
-/// Numbers the thread, which must be new to that. Where there can be no bias, or the numbers have run out, a bias that is
-/// revoked from the beginning.
+/// Gives the thread, which has none yet, a number. If the system does not support the fences, or numbers have run out, it returns a
+/// bias that is revoked from the beginning.
 #[cold]
 #[inline(never)]
 fn number_this_thread() -> u32 {
-    // The standard one, which adds nothing to loom's interleavings.
+    // The standard library's atomic even under loom, so that it adds no interleavings.
     static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     if !barrier::is_supported() {
         return REVOKED;

@@ -1,7 +1,7 @@
-//! Where threads sleep that wait for a storage lock: a few beds, chosen by the lock's address.
+//! Threads that wait for a storage lock sleep in one of a few parking buckets, chosen by the lock's address.
 
 #[cfg(not(loom))]
-use crate::fork::{Hooks, Kept};
+use crate::fork::{ForkSlot, Hooks};
 use std::time::Instant;
 
 #[cfg(not(loom))]
@@ -10,61 +10,62 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// Locks that share a bed wake each other's sleepers for nothing, and are otherwise as good.
-const BEDS: usize = if cfg!(loom) { 1 } else { 64 };
+/// Locks that share a bucket wake each other's sleepers spuriously, which is harmless.
+const BUCKETS: usize = if cfg!(loom) { 1 } else { 64 };
 
-struct Bed {
+struct Bucket {
     mutex: Mutex<()>,
     condvar: Condvar,
 }
 
 #[cfg(not(loom))]
-static ALL: [Bed; BEDS] = [const { Bed { mutex: Mutex::new(()), condvar: Condvar::new() } }; BEDS];
+static ALL_BUCKETS: [Bucket; BUCKETS] =
+    [const { Bucket { mutex: Mutex::new(()), condvar: Condvar::new() } }; BUCKETS];
 
 #[cfg(loom)]
 loom::lazy_static! {
-    static ref ALL: [Bed; BEDS] = [Bed { mutex: Mutex::new(()), condvar: Condvar::new() }];
+    static ref ALL_BUCKETS: [Bucket; BUCKETS] = [Bucket { mutex: Mutex::new(()), condvar: Condvar::new() }];
 }
 
-/// A bed whose mutex is held.
+/// A bucket whose mutex is held.
 pub(super) struct Locked {
-    bed: &'static Bed,
+    bucket: &'static Bucket,
     guard: MutexGuard<'static, ()>,
 }
 
-/// Takes the mutex of the bed for a lock at `address`.
+/// Takes the mutex of the bucket for a lock at `address`.
 pub(super) fn lock(address: usize) -> Locked {
     #[cfg(not(loom))]
     AT_FORK.register();
     // Storages are 64-byte aligned; the product spreads their low bits to the top (Fibonacci hashing).
     let hash = (address / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let bed = &ALL[(hash >> (usize::BITS - 8)) % BEDS];
-    Locked { bed, guard: imp::lock(&bed.mutex) }
+    let bucket = &ALL_BUCKETS[(hash >> (usize::BITS - 8)) % BUCKETS];
+    Locked { bucket, guard: imp::lock(&bucket.mutex) }
 }
 
 impl Locked {
-    /// Sleeps, the mutex released meanwhile, until woken or, now and then, for no reason. `None` after the deadline.
+    /// Releases the mutex and sleeps until woken, sometimes spuriously. `None` after the deadline.
     pub(super) fn wait(self, deadline: Option<Instant>) -> Option<Self> {
-        let guard = imp::wait(&self.bed.condvar, self.guard, deadline)?;
-        Some(Locked { bed: self.bed, guard })
+        let guard = imp::wait(&self.bucket.condvar, self.guard, deadline)?;
+        Some(Locked { bucket: self.bucket, guard })
     }
 
-    /// Wakes all who sleep here.
+    /// Wakes all threads that sleep here.
     pub(super) fn wake_all(self) {
-        self.bed.condvar.notify_all();
+        self.bucket.condvar.notify_all();
     }
 }
 
-/// Every bed's mutex, held across a fork, so that the child finds them free.
+/// Holds every bucket's mutex across a fork, so that the child finds them free.
 #[cfg(not(loom))]
 static AT_FORK: Hooks = Hooks::new(
-    |forking| HELD.put(forking, std::array::from_fn(|i| imp::lock(&ALL[i].mutex))),
+    |forking| HELD.put(forking, std::array::from_fn(|i| imp::lock(&ALL_BUCKETS[i].mutex))),
     |forking| drop(HELD.take(forking)),
     |forking| drop(HELD.take(forking)),
 );
 
 #[cfg(not(loom))]
-static HELD: Kept<[MutexGuard<'static, ()>; BEDS]> = Kept::new();
+static HELD: ForkSlot<[MutexGuard<'static, ()>; BUCKETS]> = ForkSlot::new();
 
 #[cfg(not(loom))]
 mod imp {

@@ -23,14 +23,14 @@ fn readers_share_and_writers_do_not() {
 
 #[test]
 fn a_deadline_is_kept() {
-    for (held, wanted) in [(Read, Write), (Write, Read), (Write, Write)] {
+    for (held, access) in [(Read, Write), (Write, Read), (Write, Write)] {
         let lock = StorageLock::new();
         assert!(lock.lock(held, None));
         let start = Instant::now();
-        assert!(!lock.lock(wanted, Some(start + Duration::from_millis(20))));
+        assert!(!lock.lock(access, Some(start + Duration::from_millis(20))));
         assert!(start.elapsed() >= Duration::from_millis(20));
         lock.unlock(held);
-        assert!(lock.lock(wanted, None));
+        assert!(lock.lock(access, None));
     }
 }
 
@@ -60,7 +60,7 @@ struct Shared {
 unsafe impl Sync for Shared {}
 
 #[test]
-fn threads_take_turns() {
+fn threads_exclude_each_other() {
     let shared = Shared { lock: StorageLock::new(), value: UnsafeCell::new([0, 0]) };
     let (threads, rounds) = (4, if cfg!(miri) { 20 } else { 20_000 });
     std::thread::scope(|scope| {

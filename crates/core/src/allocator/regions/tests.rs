@@ -51,20 +51,20 @@ fn freed_blocks_merge_in_any_order_and_never_across_regions() {
             assert!(regions.put(block.as_ptr(), bytes).is_none());
         }
         assert_eq!(free_bytes(&regions), (3 * REGION, 3));
-        assert_eq!(std::iter::from_fn(|| regions.give_up()).count(), 3);
+        assert_eq!(std::iter::from_fn(|| regions.take_free_region()).count(), 3);
         assert_eq!(free_bytes(&regions), (0, 0));
     }
 }
 
 #[test]
-fn a_full_stock_of_free_regions_gives_the_next_one_back() {
-    let mut regions = fresh(SPARE);
-    let blocks: Vec<_> = (0..2 * SPARE).map(|_| regions.take(1 << 20).unwrap()).collect();
+fn free_regions_beyond_the_limit_are_unmapped() {
+    let mut regions = fresh(MAX_FREE_REGIONS);
+    let blocks: Vec<_> = (0..2 * MAX_FREE_REGIONS).map(|_| regions.take(1 << 20).unwrap()).collect();
     assert_eq!(free_bytes(&regions), (0, 0));
     regions.insert(pages::map_huge(REGION).unwrap().as_ptr(), REGION);
-    let given_back = blocks.into_iter().filter_map(|block| regions.put(block.as_ptr(), 1 << 20)).count();
-    assert_eq!((given_back, free_bytes(&regions).1), (1, SPARE));
-    assert_eq!(std::iter::from_fn(|| regions.give_up()).count(), SPARE);
+    let unmapped = blocks.into_iter().filter_map(|block| regions.put(block.as_ptr(), 1 << 20)).count();
+    assert_eq!((unmapped, free_bytes(&regions).1), (1, MAX_FREE_REGIONS));
+    assert_eq!(std::iter::from_fn(|| regions.take_free_region()).count(), MAX_FREE_REGIONS);
 }
 
 #[test]

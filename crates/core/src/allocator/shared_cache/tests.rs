@@ -28,7 +28,7 @@ fn a_block_comes_back_to_its_class_only() {
 }
 
 #[test]
-fn the_least_recently_used_class_makes_room() {
+fn the_lru_class_is_evicted_first() {
     let sizes = [CLASS, CLASS + 1, CLASS + 2].map(class_bytes);
     let mut cache = Cache::new(sizes.iter().sum());
     for class in CLASS..CLASS + 3 {

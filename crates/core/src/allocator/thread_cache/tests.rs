@@ -1,4 +1,4 @@
-//! Blocks move between threads, outlive them, and are asked for while a thread is exiting.
+//! Blocks move between threads, outlive them, and are allocated while a thread is exiting.
 
 use super::*;
 use std::sync::mpsc;
@@ -43,7 +43,7 @@ fn blocks_do_not_overlap() {
 #[test]
 fn a_thread_keeps_a_bounded_number_of_blocks() {
     let class = SMALL_CLASSES - 1;
-    let limit = kept_blocks(class) as usize;
+    let limit = max_cached_blocks(class) as usize;
     std::thread::spawn(move || {
         check_and_free(&fill(class, limit + 5), class);
         THREAD.with(|thread| {
