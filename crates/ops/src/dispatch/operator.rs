@@ -75,7 +75,7 @@ pub(super) struct Table {
 }
 
 impl<F: KernelFn> Operator<F> {
-    /// An operator with its own kernels and a way to call it by value.
+    /// An operator with its own kernels and a function that calls it by value.
     #[track_caller]
     pub const fn new(
         name: &'static str,

@@ -204,7 +204,7 @@ pub(crate) unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
 #[inline(never)]
 unsafe fn stream_parts(from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.align_offset(CACHE_LINE).min(bytes);
-    let whole = (bytes - head) / CACHE_LINE * CACHE_LINE;
+    let whole = (bytes - head) - (bytes - head) % CACHE_LINE;
     // SAFETY: three parts that make up the whole.
     unsafe {
         to.copy_from_nonoverlapping(from, head);

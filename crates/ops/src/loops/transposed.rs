@@ -128,8 +128,8 @@ fn suits_registers<T>(from: *const u8, step: i64, n: usize) -> bool {
 /// # Safety
 /// As [`transpose_block`], with `size` that of `T`.
 unsafe fn in_registers<T: GemmElement>(from: *const u8, step: i64, n: usize, rows: usize, to: *mut u8) {
-    let line = step as isize / size_of::<T>() as isize;
-    let lines = StridedRows::<T> { from: from.cast(), rows: n, row_stride: line, len: rows, stride: 1 };
+    let row_stride = step as isize / size_of::<T>() as isize;
+    let columns = StridedRows::<T> { from: from.cast(), rows: n, row_stride, len: rows, stride: 1 };
     // SAFETY: by this function's conditions; the tile has `COLUMNS` elements in each row.
-    unsafe { gemm::transpose_pack(Isa::detected(), &lines, to.cast(), COLUMNS) }
+    unsafe { gemm::transpose_pack(Isa::detected(), &columns, to.cast(), COLUMNS) }
 }

@@ -1,5 +1,4 @@
-//! Sums of gradients: what `add_` gives, on every type and layout and on both sides of the limit below which they are made
-//! without it.
+//! Sums of gradients against `add_`, on every type and layout, and on both sides of the size below which they are computed without it.
 
 use crate::support::{layouts, sample, values};
 use flambeau_core::{ErrorKind, ReadGuard, Result, ScalarType};
@@ -17,7 +16,7 @@ fn sums_are_those_of_the_elements() -> Result<()> {
                 let to = sample(sizes, dtype, 2);
                 let (before, terms, version) = (values(&to), values(&from), to.version());
                 accumulate_(&to, &from)?;
-                // Half a unit in the last place of numbers up to 2.
+                // Half an ulp of numbers up to 2.
                 let tolerance = match dtype {
                     ScalarType::F16 => 2f64.powi(-11),
                     ScalarType::BF16 => 2f64.powi(-8),
@@ -36,7 +35,7 @@ fn sums_are_those_of_the_elements() -> Result<()> {
 
 #[test]
 fn few_and_many_round_alike() -> Result<()> {
-    // Beside 1, half a unit in the last place goes to the even neighbour, and a NaN and infinities stay what they are.
+    // Beside 1, half an ulp is rounded to the even neighbour; NaN and infinities are kept.
     let special = [1.0f32, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-45, f32::MAX];
     let terms = [f32::EPSILON / 2.0, 1.0, f32::NEG_INFINITY, 1.0, 0.0, 1e-45, f32::MAX];
     let few = Tensor::from_slice(&special)?;
@@ -52,7 +51,7 @@ fn few_and_many_round_alike() -> Result<()> {
 
 #[test]
 fn products_are_rounded_before_they_are_added() -> Result<()> {
-    // With one rounding for both, a third of these would differ in the last place.
+    // With one rounding for both, a third of these would differ by an ulp.
     let alpha = -0.1f64;
     for count in [1usize, 7, 16, 256, 257, 1000] {
         let (to, from) =
@@ -76,7 +75,7 @@ fn products_are_rounded_before_they_are_added() -> Result<()> {
 }
 
 #[test]
-fn shared_memory_and_other_shapes_go_the_long_way() -> Result<()> {
+fn shared_memory_and_other_shapes_take_the_general_path() -> Result<()> {
     let a = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0])?;
     let (low, high) =
         (ops::slice_tensor(&a, 0, None, Some(3), 1)?, ops::slice_tensor(&a, 0, Some(1), None, 1)?);

@@ -84,7 +84,7 @@ fn typed_comes_before_boxed_and_boxed_before_composite() {
 }
 
 #[test]
-fn two_boxed_kernels_are_an_error_that_names_both_places() {
+fn two_boxed_kernels_are_an_error_with_both_locations() {
     let error = call(&TWO, DispatchKey::PrivateUse2).unwrap_err();
     assert_eq!(error.to_string().matches("boxed_kernels.rs:").count(), 2, "{error}");
 }
@@ -157,7 +157,7 @@ fn a_layout_has_its_own_kernels_and_no_others() {
     let error = ops::add_tensor(&sparse, &sparse, 1.into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotImplemented);
     assert!(error.to_string().contains("add.Tensor") && error.to_string().contains("Sparse"), "{error}");
-    // Elements that are not there are reached by nobody.
+    // Elements that do not exist are reached by nobody.
     assert_eq!(sparse.to_vec::<f32>().unwrap_err().kind(), ErrorKind::NotImplemented);
     assert!(sparse.accessor::<f32, 2>().is_err());
     let kernel = |call: &Call<'_>| {
@@ -167,7 +167,7 @@ fn a_layout_has_its_own_kernels_and_no_others() {
     };
     ops::NEG.register_boxed(DispatchKey::Sparse, Box::leak(Box::new(kernel))).unwrap();
     assert_eq!(ops::neg(&sparse).unwrap().item::<f32>().unwrap(), 7.0);
-    // An implicit composite is taken apart, and its parts are asked.
+    // An implicit composite is decomposed, and its parts reach the kernel.
     static NEGATIVE: Operator<Unary> = Operator::new(
         "negative",
         "negative(Tensor x) -> Tensor",

@@ -25,7 +25,7 @@ impl Case {
         [self.x[0], self.w[0], size(0), size(1)]
     }
 
-    /// Calls `f` with the places of each product: in the output, the input, the weight.
+    /// Calls `f` with the indices of each product: in the output, the input, the weight.
     fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
         let y = self.output();
         let at = |s: &[usize; 4], [a, b, c, d]: [usize; 4]| ((a * s[1] + b) * s[2] + c) * s[3] + d;
@@ -35,10 +35,10 @@ impl Case {
                 for [oy, ox] in (0..y[2]).flat_map(|oy| (0..y[3]).map(move |ox| [oy, ox])) {
                     for c in 0..channels {
                         for [ky, kx] in (0..self.w[2]).flat_map(|ky| (0..self.w[3]).map(move |kx| [ky, kx])) {
-                            let place = |d: usize, o: usize, k: usize| {
+                            let input_index = |d: usize, o: usize, k: usize| {
                                 (o * self.stride[d] + k * self.dilation[d]).checked_sub(self.padding[d])
                             };
-                            let (Some(iy), Some(ix)) = (place(0, oy, ky), place(1, ox, kx)) else { continue };
+                            let (Some(iy), Some(ix)) = (input_index(0, oy, ky), input_index(1, ox, kx)) else { continue };
                             if iy < self.x[2] && ix < self.x[3] {
                                 let channel = o / filters * channels + c;
                                 f(
@@ -195,14 +195,14 @@ fn what_is_not_finite_stays_in_its_window() {
     for special in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 3e38] {
         for case in [tiled_cases(), direct_cases(), channel_cases()].concat() {
             let ((_, mut xs), (w, ws)) = (made(case.x, 1, ScalarType::F32), made(case.w, 2, ScalarType::F32));
-            let place = xs.len() / 3;
-            xs[place] = special;
+            let index = xs.len() / 3;
+            xs[index] = special;
             let x = tensor(&xs, &sizes(case.x), ScalarType::F32);
             let mut expected = vec![0.0; numel(&sizes(case.output()))];
             let mut touched = vec![false; expected.len()];
             case.each(|o, i, k| {
                 expected[o] += xs[i] * ws[k];
-                touched[o] |= i == place;
+                touched[o] |= i == index;
             });
             let result = values(&case.convolve(&x, &w, None, false).unwrap());
             assert_same(&case, &result, &expected, &touched);
@@ -230,13 +230,13 @@ fn what_is_not_finite_stays_with_its_weights() {
         for case in [direct_cases(), channel_cases()].concat() {
             let ((_, mut xs), (w, ws)) = (made(case.x, 1, f), made(case.w, 2, f));
             // A corner, which few weights meet.
-            let place = case.x[3] - 1;
-            xs[place] = special;
+            let index = case.x[3] - 1;
+            xs[index] = special;
             let (x, (gy, gs)) = (tensor(&xs, &sizes(case.x), f), made(case.output(), 3, f));
             let (mut expected, mut touched) = (vec![0.0; ws.len()], vec![false; ws.len()]);
             case.each(|o, i, k| {
                 expected[k] += gs[o] * xs[i];
-                touched[k] |= i == place;
+                touched[k] |= i == index;
             });
             assert!(touched.contains(&false));
             assert_same(&case, &values(&case.backward(&gy, &x, &w, false).1), &expected, &touched);
@@ -318,7 +318,7 @@ fn gradients() {
 
 #[test]
 fn transposed() {
-    // The output of `case` is the input here, and the other way round.
+    // The output of `case` is the input here, and its input the output.
     for case in cases().into_iter().filter(|c| c.x[0] > 0) {
         let exact = (0..2).all(|d| {
             let reach = case.x[d + 2] + 2 * case.padding[d] - case.dilation[d] * (case.w[d + 2] - 1) - 1;
@@ -357,7 +357,7 @@ fn what_the_mask_leaves_out_is_empty() {
     assert_eq!((a.numel(), b.sizes(), c.numel()), (0, w.sizes(), 0));
 }
 
-/// `<cotangents, J tangents>` both ways: the double backward is linear in what `convolution_backward` is.
+/// `<cotangents, J tangents>` by J and by its transpose: the double backward is linear in what `convolution_backward` is.
 #[test]
 fn second_order() {
     for case in cases().into_iter().filter(|c| c.x[0] > 0) {

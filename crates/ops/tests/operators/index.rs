@@ -58,7 +58,7 @@ fn every_range_is_its_slice() {
 }
 
 #[test]
-fn places_meet_their_dimensions() {
+fn positions_select_their_dimensions() {
     let t = arange(&[2, 3, 4]);
     let at = |i: i64, j: i64, k: i64| i * 12 + j * 4 + k;
     assert_eq!(values(&t, (1, 2, 3)), [at(1, 2, 3)]);

@@ -195,7 +195,7 @@ fn boundary_points() {
     assert!((values(&weighted)[0] - 6.0 * (1.0 + (-0.5f64).exp()).ln()).abs() < 1e-14);
 }
 
-/// Samples by classes by places, and a class for every sample and place; one of them is ignored.
+/// Samples by classes by positions, and a class for every sample and position; one of them is ignored.
 fn classes() -> (Tensor, Tensor, Tensor) {
     let target: Vec<i64> = (0..12).map(|i| if i == 5 { -100 } else { i * 7 % 5 }).collect();
     let weight = ops::exp(&sample(&[5], ScalarType::F64, 2)).unwrap();
@@ -208,10 +208,10 @@ fn cross_entropy(x: &[f64], target: &[i64], weight: &[f64], smoothing: f64) -> (
         if *t == -100 {
             return 0.0;
         }
-        let line: Vec<f64> = (0..5).map(|c| x[i / 4 * 20 + c * 4 + i % 4]).collect();
-        let sum: f64 = line.iter().map(|x| x.exp()).sum();
+        let row: Vec<f64> = (0..5).map(|c| x[i / 4 * 20 + c * 4 + i % 4]).collect();
+        let sum: f64 = row.iter().map(|x| x.exp()).sum();
         total += weight[*t as usize];
-        let loss = |c: usize| -weight[c] * (line[c] - sum.ln());
+        let loss = |c: usize| -weight[c] * (row[c] - sum.ln());
         (1.0 - smoothing) * loss(*t as usize) + smoothing / 5.0 * (0..5).map(loss).sum::<f64>()
     });
     (each.collect(), total)

@@ -151,7 +151,7 @@ fn reference(x: &[f64], a: &[i64], y: &[f64], b: &[i64]) -> (Vec<i64>, Vec<f64>)
     let [m, k, n] = [fa[fa.len() - 2], fa[fa.len() - 1], fb[fb.len() - 1]].map(|d| d as usize);
     let mut out = vec![];
     for index in 0..numel(&batch) {
-        let place = |own: &[i64]| {
+        let offset = |own: &[i64]| {
             let (mut rest, mut at, mut step) = (index as i64, 0, 1);
             for d in 0..batch.len() {
                 let (size, back) = (batch[batch.len() - 1 - d], d + 1);
@@ -165,7 +165,7 @@ fn reference(x: &[f64], a: &[i64], y: &[f64], b: &[i64]) -> (Vec<i64>, Vec<f64>)
             }
             at as usize
         };
-        let (i, j) = (place(ba), place(bb));
+        let (i, j) = (offset(ba), offset(bb));
         out.extend(product(&x[i * m * k..][..m * k], &y[j * k * n..][..k * n], [1, m, k, n]));
     }
     let mut sizes = batch.to_vec();
@@ -231,7 +231,7 @@ fn errors_name_the_operator() {
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.message().contains(words), "{error}");
     };
-    use ErrorKind::{Device as Place, Dtype, NotImplemented, Shape};
+    use ErrorKind::{Device as DeviceError, Dtype, NotImplemented, Shape};
     let whole = empty(&[2, 2], ScalarType::I64);
     check(
         ops::mm(&of(&[2, 2]), &of(&[3, 2])),
@@ -252,7 +252,7 @@ fn errors_name_the_operator() {
     check(ops::matmul(&of(&[]), &of(&[2])), Shape, "at least 1D, but they are 0D and 1D");
     check(ops::matmul(&of(&[3, 2, 2]), &of(&[2, 2, 2])), Shape, "matmul");
     let meta = ops::empty_memory_format(&[2, 2], None, None, Some(Device::META), None, None).unwrap();
-    check(ops::mm(&meta, &of(&[2, 2])), Place, "same device");
+    check(ops::mm(&meta, &of(&[2, 2])), DeviceError, "same device");
     assert_eq!(ops::matmul(&meta, &meta).unwrap().sizes(), &[2, 2]);
     let small = tensor(&[1.0; 4], &[2, 2], ScalarType::I8);
     assert!(ops::addmm(&small, &small, &small, ONE, Scalar::Int(300)).is_err());

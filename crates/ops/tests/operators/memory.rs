@@ -1,4 +1,4 @@
-//! One small call of every loop that walks raw memory, small enough for an interpreter that checks each access.
+//! One small call of every loop over raw memory, small enough for an interpreter that checks each access.
 
 use flambeau_core::{Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -55,8 +55,8 @@ fn folds_along_every_dimension() -> Result<()> {
     assert_eq!(values(&ops::sum(&a, None)?), [276.0]);
     assert_eq!(values(&ops::sum_dim_intlist(&a, Some(&[0, 2]), false, None)?), [60.0, 92.0, 124.0]);
     assert_eq!(values(&ops::sum_dim_intlist(&a, Some(&[1]), false, None)?)[..4], [12.0, 15.0, 18.0, 21.0]);
-    let (greatest, at) = ops::max_dim(&ops::transpose_int(&a, 0, 2)?, 1, false)?;
-    assert_eq!((values(&greatest)[0], values(&at)[0]), (8.0, 2.0));
+    let (max, at) = ops::max_dim(&ops::transpose_int(&a, 0, 2)?, 1, false)?;
+    assert_eq!((values(&max)[0], values(&at)[0]), (8.0, 2.0));
     assert_eq!(values(&ops::cumsum(&range(4, &[4]), 0, None)?), [0.0, 1.0, 3.0, 6.0]);
     let softmax = ops::softmax_int(&range(6, &[2, 3]), 0, None)?;
     assert!((values(&softmax).iter().sum::<f32>() - 3.0).abs() < 1e-6);
@@ -64,7 +64,7 @@ fn folds_along_every_dimension() -> Result<()> {
 }
 
 #[test]
-fn products_joins_and_places() -> Result<()> {
+fn products_joins_and_indices() -> Result<()> {
     let a = range(6, &[2, 3]);
     assert_eq!(values(&ops::mm(&a, &ops::t(&a)?)?), [5.0, 14.0, 14.0, 50.0]);
     assert_eq!(values(&ops::cat(&[a.clone(), a.clone()], 1)?)[..6], [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
@@ -85,8 +85,8 @@ fn a_slice_is_the_elements_it_names_and_no_others() -> Result<()> {
         {
             let size = t.sizes()[dim];
             let cut = |i: i64| (if i < 0 { i + size } else { i }).clamp(0, size);
-            let wanted: Vec<i64> = (cut(start)..cut(end)).step_by(step as usize).collect();
-            let index = Tensor::from_vec(wanted.clone(), &[wanted.len() as i64])?;
+            let indices: Vec<i64> = (cut(start)..cut(end)).step_by(step as usize).collect();
+            let index = Tensor::from_vec(indices.clone(), &[indices.len() as i64])?;
             let made = ops::slice_tensor(&t, dim as i64, Some(start), Some(end), step)?;
             let expected = ops::index_select(&t, dim as i64, &index)?;
             assert_eq!((made.sizes(), made.numel()), (expected.sizes(), expected.numel()));

@@ -1,4 +1,4 @@
-//! Every allocation of an operator refused in its turn: an error that names the operator, after which nothing has changed.
+//! Each allocation of an operator is refused once: the result is an error that names the operator, and nothing has changed.
 #![expect(unsafe_code, reason = "passes a call on")]
 
 use flambeau_core::allocator::{CpuAllocator, MemoryStats, set_allocator};
@@ -8,11 +8,11 @@ use std::cell::Cell;
 use std::sync::Once;
 
 thread_local! {
-    /// How many more allocations this thread gets; `None` is as many as it wants.
+    /// How many more allocations this thread gets; `None` for no limit.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The usual allocator, which refuses threads that have had theirs.
+/// The usual allocator, which refuses threads that have none left.
 struct Rationed;
 
 fn take(bytes: usize) -> Result<()> {

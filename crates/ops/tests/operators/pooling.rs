@@ -25,7 +25,7 @@ fn cases() -> Vec<Case> {
         case([3, 1, 4, 4], [1, 1], [1, 1], [0, 0], [1, 1], false),
         case([1, 2, 1, 9], [1, 4], [5, 4], [0, 2], [1, 1], true),
         case([0, 2, 4, 4], [2, 2], [2, 2], [0, 0], [1, 1], false),
-        // Rows around the places that are looked at together, read one or two apart.
+        // Rows around the sizes that are compared together, read one or two apart.
         case([2, 3, 9, 34], [2, 2], [2, 2], [0, 0], [1, 1], false),
         case([3, 5, 14, 14], [2, 2], [2, 2], [0, 0], [1, 1], false),
         case([1, 2, 3, 7], [2, 2], [2, 2], [0, 0], [1, 1], false),
@@ -58,13 +58,13 @@ impl Case {
         [self.x[0], self.x[1], self.output(0), self.output(1)]
     }
 
-    /// The places in the plane, in order, of each window.
+    /// The indices in the plane, in order, of each window.
     fn window(&self, oy: i64, ox: i64) -> Vec<usize> {
-        let place = |d: usize, o: i64, k: i64| o * self.stride[d] - self.padding[d] + k * self.dilation[d];
+        let coordinate = |d: usize, o: i64, k: i64| o * self.stride[d] - self.padding[d] + k * self.dilation[d];
         let mut all = vec![];
         for ky in 0..self.kernel[0] {
             for kx in 0..self.kernel[1] {
-                let (y, x) = (place(0, oy, ky), place(1, ox, kx));
+                let (y, x) = (coordinate(0, oy, ky), coordinate(1, ox, kx));
                 if (0..self.x[2]).contains(&y) && (0..self.x[3]).contains(&x) {
                     all.push((y * self.x[3] + x) as usize);
                 }
@@ -103,7 +103,7 @@ fn variants(x: &Tensor) -> Vec<Tensor> {
 }
 
 #[test]
-fn the_greatest() {
+fn max_pool() {
     for dtype in NUMBERS {
         for case in dilated() {
             let mut data = small(numel(&case.x), 1, dtype);
@@ -115,15 +115,15 @@ fn the_greatest() {
             let (mut best, mut at) = (vec![], vec![]);
             case.each(|plane, _, [oy, ox]| {
                 let mut found = None;
-                for place in case.window(oy, ox) {
-                    let v = data[plane + place];
+                for index in case.window(oy, ox) {
+                    let v = data[plane + index];
                     if found.is_none_or(|(b, _)| v > b || v.is_nan()) {
-                        found = Some((v, place));
+                        found = Some((v, index));
                     }
                 }
-                let (v, place) = found.unwrap();
+                let (v, index) = found.unwrap();
                 best.push(v.to_bits());
-                at.push(place as f64);
+                at.push(index as f64);
             });
             for x in variants(&x) {
                 let (y, indices) = ops::max_pool2d_with_indices(
@@ -148,7 +148,7 @@ fn the_greatest() {
 }
 
 #[test]
-fn gradients_of_the_greatest() {
+fn max_pool_gradients() {
     for dtype in FLOATS {
         for case in dilated() {
             let x = tensor(&small(numel(&case.x), 2, dtype), &case.x, dtype);
@@ -247,12 +247,12 @@ fn adaptive_means() {
                 for [oy, ox] in (0..output[0]).flat_map(|y| (0..output[1]).map(move |x| [y, x])) {
                     let (rows, columns) = (range(oy, h, output[0]), range(ox, w, output[1]));
                     let count = ((rows.end - rows.start) * (columns.end - columns.start)) as f64;
-                    let places: Vec<usize> = rows
+                    let window: Vec<usize> = rows
                         .flat_map(|y| columns.clone().map(move |x| (plane * h * w + y * w + x) as usize))
                         .collect();
                     let g = gs[expected.len()];
-                    places.iter().for_each(|p| gx[*p] += g / count);
-                    expected.push(rounded(places.iter().map(|p| data[*p]).sum::<f64>() / count, dtype));
+                    window.iter().for_each(|p| gx[*p] += g / count);
+                    expected.push(rounded(window.iter().map(|p| data[*p]).sum::<f64>() / count, dtype));
                 }
             }
             for x in variants(&x) {

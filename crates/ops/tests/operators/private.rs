@@ -1,5 +1,5 @@
-//! Files of the crate that need nothing of it, compiled here once more so that their private parts can be asked.
-#![allow(dead_code, reason = "each test asks its part")]
+//! Files of the crate that depend on nothing else of it, compiled here once more so that their private functions can be tested.
+#![allow(dead_code, reason = "each test uses its part")]
 #![expect(unsafe_code, reason = "elements are read and moved as bytes of arrays that hold them")]
 
 #[path = "../../src/loops/reduce/accumulator.rs"]

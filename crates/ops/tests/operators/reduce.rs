@@ -190,13 +190,13 @@ fn check(row: &Row, tensor: &Tensor, layout: &str, dims: &[usize]) {
         dims.iter().map(|d| *d as i64).collect()
     };
     let got = (row.op)(tensor, &named).unwrap_or_else(|e| panic!("{what}: {e}"));
-    let lines = lines(&values(tensor), tensor.sizes(), dims);
-    let want: Vec<f64> = lines.iter().map(|line| (row.reference)(line)).collect();
+    let input_rows = rows_of(&values(tensor), tensor.sizes(), dims);
+    let want: Vec<f64> = input_rows.iter().map(|values| (row.reference)(values)).collect();
     // Errors of the accumulating type grow with the logarithm of the length; the result is rounded once more.
     let (computed, stored) = (epsilon(tensor.dtype()).min(2f64.powi(-24)), epsilon(got.dtype()));
     let bound = |i: usize| {
-        let growth = 4.0 + (lines[i].len() as f64).log2();
-        computed * growth * (row.scale)(&lines[i])
+        let growth = 4.0 + (input_rows[i].len() as f64).log2();
+        computed * growth * (row.scale)(&input_rows[i])
             + stored * want[i].abs()
             + f64::MIN_POSITIVE * 2f64.powi(30)
     };
@@ -218,8 +218,8 @@ fn lines_longer_than_a_chunk_are_cut() {
                 let tensor = sample(sizes, dtype, 3);
                 check(row, &tensor, "long", dims);
                 if sizes.len() == 2 {
-                    let turned = ops::transpose_int(&tensor, 0, 1).unwrap();
-                    check(row, &turned, "long, turned", &[1 - dims[0]]);
+                    let transposed = ops::transpose_int(&tensor, 0, 1).unwrap();
+                    check(row, &transposed, "long, transposed", &[1 - dims[0]]);
                 }
             }
         }
@@ -267,12 +267,12 @@ fn sums_of_many_ones_are_exact() {
     assert!((got - want).abs() <= bound, "{got} {want}");
 }
 
-fn first_extreme(line: &[f64], largest: bool) -> usize {
-    if let Some(nan) = line.iter().position(|x| x.is_nan()) {
+fn first_extreme(elements: &[f64], largest: bool) -> usize {
+    if let Some(nan) = elements.iter().position(|x| x.is_nan()) {
         return nan;
     }
     let better = |a: f64, b: f64| if largest { b > a } else { b < a };
-    (0..line.len()).fold(0, |best, i| if better(line[best], line[i]) { i } else { best })
+    (0..elements.len()).fold(0, |best, i| if better(elements[best], elements[i]) { i } else { best })
 }
 
 #[test]
@@ -284,12 +284,12 @@ fn extremes_come_with_the_first_index() {
                 for dim in 0..sizes.len() {
                     for largest in [true, false] {
                         let op = if largest { ops::max_dim } else { ops::min_dim };
-                        let (found, places) = op(&tensor, dim as i64, false).unwrap();
-                        let lines = lines(&values(&tensor), sizes, &[dim]);
-                        let want: Vec<i64> = lines.iter().map(|l| first_extreme(l, largest) as i64).collect();
+                        let (found, found_at) = op(&tensor, dim as i64, false).unwrap();
+                        let input_rows = rows_of(&values(&tensor), sizes, &[dim]);
+                        let want: Vec<i64> = input_rows.iter().map(|l| first_extreme(l, largest) as i64).collect();
                         let what = format!("{layout} {dtype} {sizes:?} {dim}");
-                        assert_eq!(ints(&places), want, "{what}");
-                        let at: Vec<f64> = lines.iter().zip(&want).map(|(l, i)| l[*i as usize]).collect();
+                        assert_eq!(ints(&found_at), want, "{what}");
+                        let at: Vec<f64> = input_rows.iter().zip(&want).map(|(l, i)| l[*i as usize]).collect();
                         assert_eq!(values(&found), at, "{what}");
                         if dtype != ScalarType::Bool {
                             let arg = if largest { ops::argmax } else { ops::argmin };
@@ -312,7 +312,7 @@ fn argmax_of_all_counts_in_row_major_order() {
 }
 
 #[test]
-fn nan_is_found_at_every_place() {
+fn nan_is_found_at_every_index() {
     for n in [1usize, 2, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 5000] {
         for at in [0, n / 2, n - 1] {
             let mut data: Vec<f32> = (0..n).map(|i| i as f32).collect();
@@ -426,13 +426,13 @@ fn out_takes_any_layout_and_may_share_memory() {
 fn products_and_pairs() {
     let t = sample(&[6, 5], ScalarType::F64, 2);
     for (dim, dims) in [(0, &[0usize][..]), (1, &[1])] {
-        let want: Vec<f64> = lines(&values(&t), &[6, 5], dims).iter().map(|l| product(l)).collect();
+        let want: Vec<f64> = rows_of(&values(&t), &[6, 5], dims).iter().map(|l| product(l)).collect();
         let got = values(&ops::prod_dim_int(&t, dim, false, None).unwrap());
         assert_close(&got, &want, |i| 1e-15 * want[i].abs(), "prod");
     }
-    let (least, greatest) = ops::aminmax(&t, Some(1), false).unwrap();
-    assert_eq!(values(&least), values(&ops::amin(&t, &[1], false).unwrap()));
-    assert_eq!(values(&greatest), values(&ops::amax(&t, &[1], false).unwrap()));
+    let (min, max) = ops::aminmax(&t, Some(1), false).unwrap();
+    assert_eq!(values(&min), values(&ops::amin(&t, &[1], false).unwrap()));
+    assert_eq!(values(&max), values(&ops::amax(&t, &[1], false).unwrap()));
     let (var, mean) = ops::var_mean_correction(&t, Some(&[0]), Some(Scalar::Int(0)), true).unwrap();
     let sizes = [var.sizes().to_vec(), mean.sizes().to_vec()];
     assert_eq!(sizes, [[1, 5], [1, 5]]);

@@ -41,7 +41,7 @@ fn operators_of_one_name_have_kernels_of_their_own() {
 }
 
 #[test]
-fn two_kernels_for_one_key_are_an_error_that_names_both_places() {
+fn two_kernels_for_one_key_are_an_error_with_both_locations() {
     for operator in [&TWICE, &OWN] {
         let error = call(operator, 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

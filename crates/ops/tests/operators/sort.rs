@@ -50,9 +50,9 @@ fn the_first_of_long_rows_are_those_of_a_sort() -> Result<()> {
         for descending in [false, true] {
             let (values, indices) = ops::sort(&tensor, -1, descending)?;
             for k in [1, 10, 600, 624, 625, 4999] {
-                let (top, places) = ops::topk(&tensor, k, -1, descending, true)?;
+                let (top, top_indices) = ops::topk(&tensor, k, -1, descending, true)?;
                 let first = |all: &Tensor| ops::narrow(all, 1, 0, k);
-                assert!(places.equal(&first(&indices)?)?, "{kinds} kinds, the first {k}, {descending}");
+                assert!(top_indices.equal(&first(&indices)?)?, "{kinds} kinds, the first {k}, {descending}");
                 assert!(ops::isclose(&top, &first(&values)?, 0.0, 0.0, true)?.all()?.item::<bool>()?);
             }
         }
@@ -86,9 +86,9 @@ fn the_first_few_are_those_of_a_sort() -> Result<()> {
                 for descending in [false, true] {
                     let indices = ops::sort(&tensor, -1, descending)?.1;
                     for k in [1, 2, 10, 16, 17, 40, 500].into_iter().filter(|k| k * 8 <= n) {
-                        let places = ops::topk(&tensor, k, -1, descending, true)?.1;
+                        let top_indices = ops::topk(&tensor, k, -1, descending, true)?.1;
                         let what = format!("{dtype}, {name}, the first {k} of {n}, {descending}");
-                        assert!(places.equal(&ops::narrow(&indices, 1, 0, k)?)?, "{what}");
+                        assert!(top_indices.equal(&ops::narrow(&indices, 1, 0, k)?)?, "{what}");
                     }
                 }
             }

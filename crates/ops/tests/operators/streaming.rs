@@ -1,11 +1,11 @@
-//! Results large enough to go past the caches, against the same calls on pieces, which are not: equal to the bit.
+//! Results large enough for non-temporal stores, against the same calls on pieces, which are not: equal to the bit.
 
 use crate::support::values;
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType};
 use flambeau_ops::{Tensor, ops, parallel};
 
 const ONE: Scalar = Scalar::Int(1);
-/// Rows and columns: more than 32 mebibytes, which go past any cache, and no multiple of a line.
+/// Rows and columns: more than 32 MiB, which are always written by non-temporal stores, and no multiple of a cache line.
 const SIZES: [i64; 2] = [4219, 2051];
 const PIECE: i64 = 109;
 
@@ -42,7 +42,7 @@ fn check(name: &str, inputs: &[&Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>
 fn elements_and_copies() -> Result<()> {
     let (x, y) = (matrix(SIZES, ScalarType::F32)?, matrix([SIZES[1], SIZES[0]], ScalarType::F32)?);
     let row = ops::clone(&ops::narrow(&x, 0, 3, 1)?, None)?;
-    let turned = ops::transpose_int(&y, 0, 1)?;
+    let transposed = ops::transpose_int(&y, 0, 1)?;
     let half = ops::to_dtype(
         &matrix([2 * SIZES[0], SIZES[1]], ScalarType::F32)?,
         ScalarType::BF16,
@@ -54,14 +54,14 @@ fn elements_and_copies() -> Result<()> {
     check("mul with a number", &[&x], |t| ops::mul_scalar(&t[0], Scalar::Float(0.3)))?;
     check("add", &[&x, &x], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
     check("add of a row", &[&x, &row], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
-    let lines = matrix([SIZES[0], 2064], ScalarType::F32)?;
-    let (column, left) = (ops::narrow(&lines, 1, 7, 1)?, ops::narrow(&lines, 1, 0, 2048)?);
-    check("add of a column", &[&lines, &column], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    let wide = matrix([SIZES[0], 2064], ScalarType::F32)?;
+    let (column, left) = (ops::narrow(&wide, 1, 7, 1)?, ops::narrow(&wide, 1, 0, 2048)?);
+    check("add of a column", &[&wide, &column], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
     check("product of rows apart", &[&left, &column], |t| ops::mul_tensor(&t[1], &t[0]))?;
     let wide = ops::to_dtype(&x, ScalarType::F64, false, false, None)?;
     check("add of doubles", &[&wide, &wide], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
-    check("add of a turned one", &[&x, &turned], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
-    check("copy of a turned one", &[&turned], |t| ops::clone(&t[0], Some(MemoryFormat::Contiguous)))?;
+    check("add of a transposed one", &[&x, &transposed], |t| ops::add_tensor(&t[0], &t[1], ONE))?;
+    check("copy of a transposed one", &[&transposed], |t| ops::clone(&t[0], Some(MemoryFormat::Contiguous)))?;
     check("copy", &[&x], |t| ops::clone(&t[0], None))?;
     check("cast", &[&x], |t| ops::to_dtype(&t[0], ScalarType::F64, false, false, None))?;
     check("exp of bf16", &[&half], |t| ops::exp(&t[0]))?;
@@ -78,7 +78,7 @@ fn elements_and_copies() -> Result<()> {
     let truths = ops::cat(&[positive.clone(), positive.clone(), positive.clone(), positive], 0)?;
     let column = ops::narrow(&truths, 1, 9, 1)?;
     check("comparison of truth values", &[&truths, &column], |t| ops::eq_tensor(&t[0], &t[1]))?;
-    check("into memory that begins in a line", &[&x], |t| {
+    check("into memory that begins inside a cache line", &[&x], |t| {
         let room = ops::empty_like(&ops::view(&t[0], &[-1])?, None, None, None, None, None)?;
         let all = ops::cat(&[room.clone(), ops::narrow(&room, 0, 0, 1)?], 0)?;
         let to = ops::view(&ops::narrow(&all, 0, 1, t[0].numel())?, t[0].sizes())?;
@@ -87,9 +87,9 @@ fn elements_and_copies() -> Result<()> {
     })
 }
 
-/// Rows of the results begin where lines do; there are as many as make squares, and some more.
+/// Rows of the results begin at cache wide; there are multiples of a square block of them, and some more.
 #[test]
-fn turned_copies() -> Result<()> {
+fn transposed_copies() -> Result<()> {
     let contiguous = |t: &[Tensor]| ops::clone(&t[0], Some(MemoryFormat::Contiguous));
     for dtype in [ScalarType::F32, ScalarType::F64, ScalarType::I32, ScalarType::BF16] {
         let input = matrix([if dtype == ScalarType::BF16 { 4128 } else { 2064 }, SIZES[0]], dtype)?;
@@ -107,7 +107,7 @@ fn turned_copies() -> Result<()> {
 }
 
 #[test]
-fn lines() -> Result<()> {
+fn row_operators() -> Result<()> {
     let x = matrix(SIZES, ScalarType::F32)?;
     let weight = ops::view(&ops::clone(&ops::narrow(&x, 0, 5, 1)?, None)?, &[SIZES[1]])?;
     check("softmax", &[&x], |t| ops::softmax_int(&t[0], 1, None))?;

@@ -124,8 +124,8 @@ fn gradients_with_cancellation() {
             let got = numbers(&call(name, arguments).unwrap());
             let tolerance = if dtype == ScalarType::F32 { 1e-6 } else { 1e-9 };
             for (x, got) in numbers(&x).into_iter().zip(got) {
-                let wanted = reference(x);
-                assert!((got - wanted).abs() <= tolerance, "{name} {extra:?} of {x}: {got} and not {wanted}");
+                let expected = reference(x);
+                assert!((got - expected).abs() <= tolerance, "{name} {extra:?} of {x}: {got} and not {expected}");
             }
         }
     }
@@ -137,11 +137,11 @@ fn gelu_keeps_its_digits_far_below_zero() {
     let got: Vec<f32> = ops::gelu(&Tensor::from(x), "none").unwrap().to_vec().unwrap();
     for (x, got) in x.into_iter().zip(got) {
         let x = f64::from(x);
-        let wanted = x * f::normal_cdf(x);
+        let expected = x * f::normal_cdf(x);
         // The argument of erfc is rounded, and its derivative multiplies that by x^2.
         assert!(
-            close(f64::from(got), wanted, ScalarType::F32, 4.0 + x * x),
-            "{x}: {got:e} and not {wanted:e}"
+            close(f64::from(got), expected, ScalarType::F32, 4.0 + x * x),
+            "{x}: {got:e} and not {expected:e}"
         );
     }
 }

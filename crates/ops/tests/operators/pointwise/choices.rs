@@ -15,8 +15,8 @@ fn where_takes_bits_as_they_are() {
             let condition = Tensor::from_vec(holds.clone(), &[n as i64]).unwrap();
             let (a, b) = (tensor(&yes, &[n as i64], dtype), tensor(&no, &[n as i64], dtype));
             let got = ops::where_self(&condition, &a, &b).unwrap();
-            let wanted: Vec<f64> = (0..n).map(|i| if holds[i] { yes[i] } else { no[i] }).collect();
-            assert_eq!((got.dtype(), numbers(&got)), (dtype, wanted));
+            let expected: Vec<f64> = (0..n).map(|i| if holds[i] { yes[i] } else { no[i] }).collect();
+            assert_eq!((got.dtype(), numbers(&got)), (dtype, expected));
         }
     }
 }

@@ -161,8 +161,8 @@ fn remainders_are_exact_however_far_the_dividend() {
             let (x, y) = (tensor(&far, &[8], dtype), tensor(&[b; 8], &[8], dtype));
             let (exact, divisor) = (numbers(&x), numbers(&y)[0]);
             let got = numbers(&x.fmod(&y).unwrap());
-            let wanted: Vec<f64> = exact.iter().map(|a| a % divisor).collect();
-            assert_eq!(got, wanted, "{dtype} by {b:e}");
+            let expected: Vec<f64> = exact.iter().map(|a| a % divisor).collect();
+            assert_eq!(got, expected, "{dtype} by {b:e}");
         }
     }
 }
@@ -172,8 +172,8 @@ fn lengths_neither_overflow_nor_vanish() {
     let (a, b) = ([3e38f32, 3e-44, 1e20, 6e-39], [1e38f32, 4e-44, 1e-20, 8e-39]);
     let got: Vec<f32> = Tensor::from(a).hypot(&Tensor::from(b)).unwrap().to_vec().unwrap();
     for i in 0..4 {
-        let wanted = f64::from(a[i]).hypot(f64::from(b[i]));
-        assert!(close(f64::from(got[i]), wanted, ScalarType::F32, 1.0), "{} {}", a[i], b[i]);
+        let expected = f64::from(a[i]).hypot(f64::from(b[i]));
+        assert!(close(f64::from(got[i]), expected, ScalarType::F32, 1.0), "{} {}", a[i], b[i]);
     }
 }
 
@@ -251,14 +251,14 @@ fn powers_by_a_number() {
             let got = numbers(&call("pow.Tensor_Scalar", vec![Value::from(&x), power]).unwrap());
             for (x, got) in numbers(&x).into_iter().zip(got) {
                 // Roots are those of IEEE 754, as PyTorch's are.
-                let wanted = match exponent {
+                let expected = match exponent {
                     0.5 => x.sqrt(),
                     -0.5 => 1.0 / x.sqrt(),
                     _ => x.powf(exponent),
                 };
                 assert!(
-                    close(got, wanted, dtype, ulps),
-                    "{x:e} to the power of {exponent} in {dtype}: {got:e} and not {wanted:e}"
+                    close(got, expected, dtype, ulps),
+                    "{x:e} to the power of {exponent} in {dtype}: {got:e} and not {expected:e}"
                 );
             }
         }

@@ -41,7 +41,7 @@ type Arguments = Box<dyn Fn(&[Tensor]) -> Vec<Value>>;
 pub(crate) struct Row {
     name: &'static str,
     tensors: usize,
-    /// Allowed error in units of the last place of f32 or f64; half types may differ by rounding alone.
+    /// Allowed error in units in the last digit (ulps) of f32 or f64; half types may differ by rounding alone.
     ulps: f64,
     reference: fn(&[f64]) -> f64,
     arguments: Arguments,
@@ -103,10 +103,10 @@ impl Row {
             let result = self.call(&inputs);
             for (i, got) in numbers(&result).into_iter().enumerate() {
                 let args: Vec<f64> = exact.iter().map(|v| v[i]).collect();
-                let wanted = (self.reference)(&args);
+                let expected = (self.reference)(&args);
                 assert!(
-                    close(got, wanted, result.dtype(), self.ulps),
-                    "{} of {dtype} {args:?}: expected {wanted:e} but got {got:e}",
+                    close(got, expected, result.dtype(), self.ulps),
+                    "{} of {dtype} {args:?}: expected {expected:e} but got {got:e}",
                     self.name
                 );
             }
@@ -137,21 +137,21 @@ impl Row {
     fn check_siblings(&self) {
         let inputs: Vec<Tensor> =
             (0..self.tensors as u64).map(|t| tensor(&self.sample(t), &[15], default_dtype())).collect();
-        let wanted = self.call(&inputs);
+        let expected = self.call(&inputs);
         if let Some(name) = self.in_place {
             let mut changed = inputs.clone();
             changed[0] = dense(&inputs[0]);
             call_unit(name, (self.arguments)(&changed)).unwrap();
-            let expected = converted(&wanted, changed[0].dtype());
-            assert!(same_bits(&changed[0], &expected), "{name} differs from {}", self.name);
+            let in_place = converted(&expected, changed[0].dtype());
+            assert!(same_bits(&changed[0], &in_place), "{name} differs from {}", self.name);
         }
         if let Some(name) = self.out {
-            let out = Tensor::empty(&[0], wanted.dtype()).unwrap();
+            let out = Tensor::empty(&[0], expected.dtype()).unwrap();
             let mut arguments = (self.arguments)(&inputs);
             arguments.push(Value::from(&out));
             call_unit(name, arguments).unwrap();
             assert!(
-                out.sizes() == wanted.sizes() && same_bits(&out, &wanted),
+                out.sizes() == expected.sizes() && same_bits(&out, &expected),
                 "{name} differs from {}",
                 self.name
             );
@@ -233,23 +233,23 @@ pub(crate) fn same_bits(a: &Tensor, b: &Tensor) -> bool {
     a.dtype() == b.dtype() && numbers(a).iter().zip(&numbers(b)).all(same)
 }
 
-/// Whether `got` is `wanted` rounded to `dtype`, within `ulps` units of the last place of its computing type.
-pub(crate) fn close(got: f64, wanted: f64, dtype: ScalarType, ulps: f64) -> bool {
-    let (digits, least, most) = match dtype {
+/// Whether `got` is `expected` rounded to `dtype`, within `ulps` ulps of its computing type.
+pub(crate) fn close(got: f64, expected: f64, dtype: ScalarType, ulps: f64) -> bool {
+    let (digits, min_exponent, most) = match dtype {
         ScalarType::F16 => (11, -24, 65504.0),
         ScalarType::BF16 => (8, -133, 3.389_531_389_251_535_5e38),
         ScalarType::F32 => (24, -149, f64::from(f32::MAX)),
         ScalarType::F64 => (53, -1074, f64::MAX),
-        _ => return got == wanted,
+        _ => return got == expected,
     };
-    if wanted.is_nan() || wanted.is_infinite() || wanted == 0.0 {
-        return got.to_bits() == wanted.to_bits() || (got.is_nan() && wanted.is_nan());
+    if expected.is_nan() || expected.is_infinite() || expected == 0.0 {
+        return got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan());
     }
     let allowed = if digits < 24 { 0.5 + ulps / 256.0 } else { ulps };
-    let exponent = (wanted.abs().log2().floor() as i32 - digits + 1).max(least);
+    let exponent = (expected.abs().log2().floor() as i32 - digits + 1).max(min_exponent);
     let ulp = 2f64.powi(exponent);
-    if wanted.abs() >= most + ulp / 2.0 || got.is_infinite() {
-        return got.abs() == f64::INFINITY && got.signum() == wanted.signum() && wanted.abs() >= most;
+    if expected.abs() >= most + ulp / 2.0 || got.is_infinite() {
+        return got.abs() == f64::INFINITY && got.signum() == expected.signum() && expected.abs() >= most;
     }
-    (got - wanted).abs() <= allowed * ulp
+    (got - expected).abs() <= allowed * ulp
 }

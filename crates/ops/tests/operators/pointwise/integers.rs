@@ -120,7 +120,7 @@ fn division_of_every_sign() {
 }
 
 #[test]
-fn division_by_zero_is_an_error_at_every_place() {
+fn division_by_zero_is_an_error_at_every_index() {
     for n in [1usize, 3, 64, 65, 100] {
         for at in [0, n / 2, n - 1] {
             let mut by = vec![3i32; n];
@@ -148,9 +148,9 @@ fn powers_of_integers() {
         let bases = [0, 1, 2, 3, if low < 0 { -1 } else { 1 }, if low < 0 { -2 } else { 10 }, high];
         for exponent in 0..70i128 {
             let got = integers(&make(&bases, dtype).pow(exponent as i64).unwrap());
-            let wanted: Vec<i128> =
+            let expected: Vec<i128> =
                 bases.iter().map(|b| (0..exponent).fold(1, |p, _| wrap(p * b, low, high))).collect();
-            assert_eq!(got, wanted, "{dtype} to the power of {exponent}");
+            assert_eq!(got, expected, "{dtype} to the power of {exponent}");
         }
     }
     let (base, exponent) =

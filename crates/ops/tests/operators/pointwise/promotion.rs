@@ -20,14 +20,14 @@ fn numbers_change_the_category_only() {
         (BF16, Scalar::Int(2), BF16),
         (F64, Scalar::Float(2.5), F64),
     ];
-    for (dtype, number, wanted) in cases {
+    for (dtype, number, expected) in cases {
         let t = one(dtype, &[1]);
         assert_eq!(
             ops::add_scalar(&t, number, Scalar::Int(1)).unwrap().dtype(),
-            wanted,
+            expected,
             "{dtype} + {number}"
         );
-        assert_eq!(ops::mul_scalar(&t, number).unwrap().dtype(), wanted, "{dtype} * {number}");
+        assert_eq!(ops::mul_scalar(&t, number).unwrap().dtype(), expected, "{dtype} * {number}");
     }
 }
 
@@ -36,10 +36,10 @@ fn tensors_without_dimensions_rank_below_those_with() {
     use ScalarType::*;
     let cases =
         [(F32, F64, F32), (I64, F64, F64), (F16, F64, F16), (I8, I64, I8), (Bool, I16, I16), (U8, Bool, U8)];
-    for (with, without, wanted) in cases {
+    for (with, without, expected) in cases {
         let (a, b) = (one(with, &[1]), one(without, &[]));
         for got in [a.add(&b), b.add(&a), a.maximum(&b), a.pow_tensor_tensor(&b)] {
-            assert_eq!(got.unwrap().dtype(), wanted, "{with} and a lone {without}");
+            assert_eq!(got.unwrap().dtype(), expected, "{with} and a lone {without}");
         }
     }
     assert_eq!(one(F16, &[1]).add(&one(F32, &[1])).unwrap().dtype(), F32);

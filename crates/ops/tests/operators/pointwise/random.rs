@@ -1,4 +1,4 @@
-//! Random numbers: their distributions, and that they depend on seed and place alone.
+//! Random numbers: their distributions, and that they depend on seed and index alone.
 
 use super::harness::{FLOATS, numbers, tensor};
 use flambeau_core::{ErrorKind, Generator, ScalarType};
@@ -29,7 +29,7 @@ const FILLS: [Fill; 5] = [
 ];
 
 #[test]
-fn values_depend_on_seed_and_place_alone() {
+fn values_depend_on_seed_and_index_alone() {
     let _lock = THREADS.lock().unwrap();
     let before = parallel::num_threads();
     for (name, fill) in FILLS {
@@ -88,7 +88,7 @@ fn moments_are_those_of_the_distributions() {
     }
 }
 
-/// Kolmogorov and Smirnov: the greatest distance to the distribution stays below 1.95 / sqrt(n), as it does 999 times of 1000.
+/// Kolmogorov and Smirnov: the maximum distance to the distribution stays below 1.95 / sqrt(n), as it does 999 times of 1000.
 #[test]
 fn distributions_are_met_everywhere() {
     let n = 200_000;
@@ -102,8 +102,8 @@ fn distributions_are_met_everywhere() {
             let mut values = numbers(&filled(&[n], dtype, FILLS[which].1));
             values.sort_by(f64::total_cmp);
             let distance = |(i, x): (usize, &f64)| (cdf(*x) - (i as f64 + 0.5) / n as f64).abs();
-            let greatest = values.iter().enumerate().map(distance).fold(0.0, f64::max);
-            assert!(greatest < 1.95 / (n as f64).sqrt(), "{} of {dtype}: {greatest}", FILLS[which].0);
+            let max_distance = values.iter().enumerate().map(distance).fold(0.0, f64::max);
+            assert!(max_distance < 1.95 / (n as f64).sqrt(), "{} of {dtype}: {max_distance}", FILLS[which].0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of kernels share: tensors of every type and layout, their values as f64, and a reference reduction.
+//! Helpers of the kernels' tests: tensors of every type and layout, their values as f64, and a reference reduction.
 #![allow(unsafe_code, dead_code, reason = "reads elements in tests; each test file uses a part")]
 
 use flambeau_core::{Device, MemoryFormat, ReadGuard, Scalar, ScalarType};
@@ -74,25 +74,25 @@ pub(crate) fn layouts(sizes: &[i64], dtype: ScalarType, seed: u64) -> Vec<(&'sta
     all
 }
 
-/// Every line of `dims` of a row-major array, in row-major order of the dimensions kept.
-pub(crate) fn lines(data: &[f64], sizes: &[i64], dims: &[usize]) -> Vec<Vec<f64>> {
+/// Every row of the dimensions `dims` of a row-major array, in row-major order of the other dimensions.
+pub(crate) fn rows_of(data: &[f64], sizes: &[i64], dims: &[usize]) -> Vec<Vec<f64>> {
     let all: Vec<usize> = if dims.is_empty() { (0..sizes.len()).collect() } else { dims.to_vec() };
     let kept = |d: usize| !all.contains(&d);
     let outputs: i64 = (0..sizes.len()).filter(|&d| kept(d)).map(|d| sizes[d]).product();
-    let mut lines = vec![vec![]; outputs as usize];
+    let mut rows = vec![vec![]; outputs as usize];
     for (i, value) in data.iter().enumerate() {
-        let (mut left, mut place, mut step) = (i as i64, 0, 1);
+        let (mut left, mut row, mut step) = (i as i64, 0, 1);
         for d in (0..sizes.len()).rev() {
             let here = left % sizes[d];
             left /= sizes[d];
             if kept(d) {
-                place += here * step;
+                row += here * step;
                 step *= sizes[d];
             }
         }
-        lines[place as usize].push(*value);
+        rows[row as usize].push(*value);
     }
-    lines
+    rows
 }
 
 /// A sum without rounding errors to speak of (Neumaier), so that f64 results have a reference too.
@@ -117,7 +117,7 @@ pub(crate) fn epsilon(dtype: ScalarType) -> f64 {
     }
 }
 
-/// Fails unless each value is within `scale` times the bound of what is wanted; NaN equals NaN.
+/// Fails unless each value is within `scale` times the bound of the expected one; NaN equals NaN.
 pub(crate) fn assert_close(got: &[f64], want: &[f64], bound: impl Fn(usize) -> f64, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}: number of results");
     for (i, (g, w)) in got.iter().zip(want).enumerate() {

@@ -1,4 +1,4 @@
-//! Operands given away: when their memory takes the result, and that the result is the same.
+//! Buffer reuse: when the result is written over a donated operand, and that the result is the same.
 
 use flambeau_core::{IntrusivePtr, Result, ScalarType};
 use flambeau_ops::{Tensor, ops};
@@ -6,7 +6,7 @@ use flambeau_ops::{Tensor, ops};
 const ROWS: i64 = 200;
 const COLUMNS: i64 = 300;
 
-/// Large enough for its memory to be worth a thought; different elements for each `seed`.
+/// Large enough for its memory to be reused; different elements for each `seed`.
 fn large(seed: i64) -> Tensor {
     let numbers = Tensor::arange_start(seed, seed + ROWS * COLUMNS, ScalarType::F32).unwrap();
     let floats = ops::remainder_scalar(&numbers, 37.into()).unwrap();
@@ -17,7 +17,7 @@ fn address(t: &Tensor) -> *mut u8 {
     t.data_ptr()
 }
 
-/// A fresh tensor that nobody else holds, and where its elements are.
+/// A new tensor with one handle, and the address of its elements.
 fn fresh(seed: i64) -> (Tensor, *mut u8) {
     let t = ops::clone(&large(seed), None).unwrap();
     let at = address(&t);
@@ -111,10 +111,10 @@ fn a_result_of_another_look_is_made_anew() -> Result<()> {
     assert_eq!((result.sizes(), address(&result) == at), (&[1, ROWS, COLUMNS][..], false));
 
     let (a, at) = fresh(1);
-    let turned = large(2).view(&[COLUMNS, ROWS])?.t()?;
-    let result = (a * &turned)?;
+    let transposed = large(2).view(&[COLUMNS, ROWS])?.t()?;
+    let result = (a * &transposed)?;
     assert_ne!(address(&result), at);
-    assert_same(&result, &large(1).mul(&turned)?);
+    assert_same(&result, &large(1).mul(&transposed)?);
 
     let whole = ops::to_dtype(&large(1), ScalarType::I64, false, false, None)?;
     let at = address(&whole);

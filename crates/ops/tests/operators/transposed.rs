@@ -1,4 +1,4 @@
-//! Inputs that lie the other way round, against elements found by their indices one at a time.
+//! Transposed inputs, against elements found by their indices one at a time.
 
 use crate::support::values;
 use flambeau_core::{Result, Scalar, ScalarType};
@@ -20,18 +20,18 @@ fn range(sizes: &[i64], dtype: ScalarType) -> Result<Tensor> {
 
 /// The elements of a contiguous tensor of `sizes` in the order of its dimensions `dims`.
 fn permuted(sizes: &[i64], dims: &[usize]) -> Vec<f64> {
-    let turned: Vec<usize> = dims.iter().map(|d| sizes[*d] as usize).collect();
+    let permuted: Vec<usize> = dims.iter().map(|d| sizes[*d] as usize).collect();
     let stride = |d: usize| sizes[d + 1..].iter().product::<i64>() as usize;
-    let count: usize = turned.iter().product();
-    let place = |i: usize| {
+    let count: usize = permuted.iter().product();
+    let offset = |i: usize| {
         let mut left = i;
-        dims.iter().zip(&turned).rev().fold(0, |at, (d, size)| {
+        dims.iter().zip(&permuted).rev().fold(0, |at, (d, size)| {
             let here = left % size;
             left /= size;
             at + here * stride(*d)
         })
     };
-    (0..count).map(|i| number(place(i))).collect()
+    (0..count).map(|i| number(offset(i))).collect()
 }
 
 fn each(mut check: impl FnMut(&Tensor, &[f64], &[i64], ScalarType) -> Result<()>) -> Result<()> {
@@ -46,10 +46,10 @@ fn each(mut check: impl FnMut(&Tensor, &[f64], &[i64], ScalarType) -> Result<()>
     for dtype in TYPES {
         for (sizes, dims) in shapes {
             let order: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
-            let turned = ops::permute(&range(sizes, dtype)?, &order)?;
+            let transposed = ops::permute(&range(sizes, dtype)?, &order)?;
             for threads in [1, 2] {
                 parallel::set_num_threads(threads);
-                check(&turned, &permuted(sizes, dims), turned.sizes(), dtype)?;
+                check(&transposed, &permuted(sizes, dims), transposed.sizes(), dtype)?;
             }
         }
     }
@@ -58,28 +58,28 @@ fn each(mut check: impl FnMut(&Tensor, &[f64], &[i64], ScalarType) -> Result<()>
 
 #[test]
 fn copies_are_in_their_own_order() -> Result<()> {
-    each(|turned, expected, _, dtype| {
-        assert_eq!(values(&turned.contiguous()?), expected, "{dtype} {:?}", turned.sizes());
-        let wide = ops::to_dtype(turned, ScalarType::F64, false, true, None)?.contiguous()?;
-        assert_eq!(values(&wide), expected, "{dtype} {:?}", turned.sizes());
+    each(|transposed, expected, _, dtype| {
+        assert_eq!(values(&transposed.contiguous()?), expected, "{dtype} {:?}", transposed.sizes());
+        let wide = ops::to_dtype(transposed, ScalarType::F64, false, true, None)?.contiguous()?;
+        assert_eq!(values(&wide), expected, "{dtype} {:?}", transposed.sizes());
         Ok(())
     })
 }
 
 #[test]
 fn formulas_take_them_beside_others() -> Result<()> {
-    each(|turned, expected, sizes, dtype| {
+    each(|transposed, expected, sizes, dtype| {
         let straight = range(sizes, dtype)?;
         let equal: Vec<f64> = expected.iter().enumerate().map(|(i, x)| f64::from(*x == number(i))).collect();
-        assert_eq!(values(&ops::eq_tensor(turned, &straight)?), equal, "{dtype} {sizes:?}");
+        assert_eq!(values(&ops::eq_tensor(transposed, &straight)?), equal, "{dtype} {sizes:?}");
         let sum: Vec<f64> = expected.iter().enumerate().map(|(i, x)| x + number(i)).collect();
         if dtype != ScalarType::Bool {
-            let made = ops::add_tensor(&straight, turned, Scalar::Int(1))?;
+            let made = ops::add_tensor(&straight, transposed, Scalar::Int(1))?;
             assert_eq!(values(&made), sum, "{dtype} {sizes:?}");
             // In place, and with a number beside them.
-            ops::add__tensor(&straight, turned, Scalar::Int(1))?;
+            ops::add__tensor(&straight, transposed, Scalar::Int(1))?;
             assert_eq!(values(&straight), sum, "{dtype} {sizes:?}");
-            let one = ops::add_tensor(turned, &Tensor::full(&[1], 1, dtype)?, Scalar::Int(1))?;
+            let one = ops::add_tensor(transposed, &Tensor::full(&[1], 1, dtype)?, Scalar::Int(1))?;
             assert_eq!(values(&one), expected.iter().map(|x| x + 1.0).collect::<Vec<_>>());
         }
         Ok(())

@@ -7,14 +7,14 @@ use flambeau_ops::{Tensor, ops, parallel};
 const FLOATS: [ScalarType; 4] = [ScalarType::F16, ScalarType::BF16, ScalarType::F32, ScalarType::F64];
 const SHAPES: [&[i64]; 5] = [&[1], &[37], &[3, 70], &[4, 9, 33], &[2, 5000]];
 
-/// Maps every line of dimension `dim`, in place of the tensor's values.
+/// The values of a tensor with `f` applied to every row of dimension `dim`.
 fn mapped(data: &[f64], sizes: &[i64], dim: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Vec<f64> {
     let n = sizes[dim] as usize;
     let inner: usize = sizes[dim + 1..].iter().product::<i64>() as usize;
     let mut out = vec![0.0; data.len()];
     for start in (0..data.len()).filter(|i| (i / inner).is_multiple_of(n)) {
-        let line: Vec<f64> = (0..n).map(|i| data[start + i * inner]).collect();
-        f(&line).into_iter().enumerate().for_each(|(i, y)| out[start + i * inner] = y);
+        let row: Vec<f64> = (0..n).map(|i| data[start + i * inner]).collect();
+        f(&row).into_iter().enumerate().for_each(|(i, y)| out[start + i * inner] = y);
     }
     out
 }
@@ -29,7 +29,7 @@ fn log_softmax(x: &[f64]) -> Vec<f64> {
     x.iter().map(|x| x - sum.ln()).collect()
 }
 
-fn running(x: &[f64], f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+fn cumulative(x: &[f64], f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     x.iter()
         .scan(None, |acc: &mut Option<f64>, x| {
             *acc = Some(acc.map_or(*x, |a| f(a, *x)));
@@ -63,12 +63,12 @@ fn softmax_and_scans_agree_with_the_reference() {
                     );
                     close(
                         ops::cumsum(&t, d, None).unwrap(),
-                        mapped(&x, sizes, dim, |l| running(l, |a, b| a + b)),
+                        mapped(&x, sizes, dim, |l| cumulative(l, |a, b| a + b)),
                         "cumsum",
                     );
                     close(
                         ops::cumprod(&t, d, None).unwrap(),
-                        mapped(&x, sizes, dim, |l| running(l, |a, b| a * b)),
+                        mapped(&x, sizes, dim, |l| cumulative(l, |a, b| a * b)),
                         "cumprod",
                     );
                 }
@@ -103,13 +103,13 @@ fn gradients_of_softmax_agree_with_the_reference() {
 }
 
 #[test]
-fn scans_of_integers_wrap_and_widen() {
+fn scans_of_integers_wrap_in_i64() {
     let t = sample(&[5, 40], ScalarType::I8, 3);
     let got = ops::cumsum(&t, -1, None).unwrap();
-    assert_eq!(values(&got), mapped(&values(&t), &[5, 40], 1, |l| running(l, |a, b| a + b)));
+    assert_eq!(values(&got), mapped(&values(&t), &[5, 40], 1, |l| cumulative(l, |a, b| a + b)));
     assert_eq!(got.dtype(), ScalarType::I64);
     let bytes = ops::cumsum(&t, 0, Some(ScalarType::U8)).unwrap();
-    let want = mapped(&values(&t), &[5, 40], 0, |l| running(l, |a, b| a + b));
+    let want = mapped(&values(&t), &[5, 40], 0, |l| cumulative(l, |a, b| a + b));
     assert_eq!(values(&bytes), want.iter().map(|x| f64::from(*x as i64 as u8)).collect::<Vec<_>>());
     let x = sample(&[6, 7], ScalarType::F32, 4);
     let want = values(&ops::cumprod(&x, 0, None).unwrap());
@@ -118,9 +118,9 @@ fn scans_of_integers_wrap_and_widen() {
     assert!(ops::cumsum(&t, 2, None).is_err());
 }
 
-/// Sums of f32 are taken eight at a time: what is no finite number reaches those after it, and none before.
+/// Sums of f32 are computed eight at a time: an infinity or NaN changes those after it, and none before.
 #[test]
-fn running_sums_meet_nan_and_infinities_where_they_stand() {
+fn cumulative_sums_have_nan_and_infinities_from_their_index_on() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let strange: [&[f32]; 6] =
         [&[nan], &[inf], &[-inf], &[inf, -inf], &[f32::MAX, f32::MAX, f32::MIN], &[-0.0]];
@@ -179,14 +179,14 @@ fn layer_and_rms_norm_agree_with_the_reference() {
                 let (w, b) = (sample(shape, dtype, 5), sample(shape, dtype, 6));
                 let (x, wv, bv) = (values(&t), values(&w), values(&b));
                 let eps = 40.0 * epsilon(dtype);
-                let line = |i: usize| &x[i / n as usize * n as usize..][..n as usize];
+                let row = |i: usize| &x[i / n as usize * n as usize..][..n as usize];
                 let at = |i: usize| i % n as usize;
                 let want: Vec<f64> =
-                    (0..x.len()).map(|i| normalized(line(i), 1e-5)[at(i)] * wv[at(i)] + bv[at(i)]).collect();
+                    (0..x.len()).map(|i| normalized(row(i), 1e-5)[at(i)] * wv[at(i)] + bv[at(i)]).collect();
                 let got = ops::layer_norm(&t, shape, Some(&w), Some(&b), 1e-5, true).unwrap();
                 assert_close(&values(&got), &want, |_| eps, &format!("layer_norm {dtype} {layout} {axis}"));
                 let plain = ops::layer_norm(&t, shape, None, None, 1e-5, true).unwrap();
-                let want: Vec<f64> = (0..x.len()).map(|i| normalized(line(i), 1e-5)[at(i)]).collect();
+                let want: Vec<f64> = (0..x.len()).map(|i| normalized(row(i), 1e-5)[at(i)]).collect();
                 assert_close(
                     &values(&plain),
                     &want,
@@ -194,7 +194,7 @@ fn layer_and_rms_norm_agree_with_the_reference() {
                     &format!("plain layer_norm {dtype} {layout} {axis}"),
                 );
                 let rms = |l: &[f64]| (l.iter().map(|x| x * x).sum::<f64>() / l.len() as f64 + 1e-6).sqrt();
-                let want: Vec<f64> = (0..x.len()).map(|i| x[i] / rms(line(i)) * wv[at(i)]).collect();
+                let want: Vec<f64> = (0..x.len()).map(|i| x[i] / rms(row(i)) * wv[at(i)]).collect();
                 let got = ops::rms_norm(&t, shape, Some(&w), Some(1e-6)).unwrap();
                 assert_close(&values(&got), &want, |_| eps, &format!("rms_norm {dtype} {layout} {axis}"));
             }
@@ -229,13 +229,13 @@ fn batch_and_group_norm_agree_with_the_reference() {
         assert_close(&values(&eval), &want, |_| 1e-13, layout);
         let trained =
             ops::batch_norm(&t, Some(&w), None, Some(&mean), Some(&var), true, 0.1, 1e-5, true).unwrap();
-        let lines = lines(&x, &[3, 4, 35], &[0, 2]);
-        for (c, line) in lines.iter().enumerate() {
-            let m = line.iter().sum::<f64>() / 105.0;
-            let unbiased = line.iter().map(|x| (x - m).powi(2)).sum::<f64>() / 104.0;
+        let rows = rows_of(&x, &[3, 4, 35], &[0, 2]);
+        for (c, row) in rows.iter().enumerate() {
+            let m = row.iter().sum::<f64>() / 105.0;
+            let unbiased = row.iter().map(|x| (x - m).powi(2)).sum::<f64>() / 104.0;
             assert!((values(&mean)[c] - (0.9 * mv[c] + 0.1 * m)).abs() < 1e-14);
             assert!((values(&var)[c] - (0.9 * vv[c] + 0.1 * unbiased)).abs() < 1e-14);
-            let want: Vec<f64> = normalized(line, 1e-5).iter().map(|y| y * wv[c]).collect();
+            let want: Vec<f64> = normalized(row, 1e-5).iter().map(|y| y * wv[c]).collect();
             let got: Vec<f64> =
                 (0..x.len()).filter(|i| channel(*i) == c).map(|i| values(&trained)[i]).collect();
             assert_close(&got, &want, |_| 1e-13, layout);
@@ -249,7 +249,7 @@ fn batch_and_group_norm_agree_with_the_reference() {
     assert!(ops::group_norm(&sample(&[2, 3], ScalarType::F32, 1), 2, None, None, 1e-5, true).is_err());
 }
 
-/// Channels that a cache holds are normalized as their moments are found, others in two passes: shapes on both sides of the limits.
+/// Channels that fit L2 are normalized right after their moments, others in two passes: shapes on both sides of the limits.
 #[test]
 fn channels_of_any_length_are_normalized_alike() {
     for sizes in [&[3, 16, 16, 16][..], &[3, 15, 16, 16], &[3, 16, 255], &[2, 17, 5003], &[20, 16, 4096]] {
@@ -272,10 +272,10 @@ fn channels_of_any_length_are_normalized_alike() {
                 let (channels, eps) = (sizes[1] as usize, epsilon(dtype) * 16.0 + 1e-13);
                 for c in 0..channels {
                     let own: Vec<usize> = (0..x.len()).filter(|i| i / inner % channels == c).collect();
-                    let line: Vec<f64> = own.iter().map(|&i| x[i]).collect();
-                    let (count, normal) = (line.len() as f64, normalized(&line, 1e-5));
-                    let m = total(line.iter().copied()) / count;
-                    let variance = total(line.iter().map(|x| (x - m).powi(2))) / count;
+                    let row: Vec<f64> = own.iter().map(|&i| x[i]).collect();
+                    let (count, normal) = (row.len() as f64, normalized(&row, 1e-5));
+                    let m = total(row.iter().copied()) / count;
+                    let variance = total(row.iter().map(|x| (x - m).powi(2))) / count;
                     let want: Vec<f64> = normal.iter().map(|n| n * wv[c] + bv[c]).collect();
                     let of_channel = |all: &[f64]| own.iter().map(|&i| all[i]).collect::<Vec<_>>();
                     assert_close(&of_channel(&y), &want, |_| eps, &what);
@@ -381,14 +381,14 @@ fn gradients_of_normalizations_agree_with_differences() {
     }
 }
 
-/// The gradient of a sum is one number for all: it is not written out, and gives what it would give written out.
+/// The gradient of a sum is one number, expanded: the result is that of the same gradient in memory.
 #[test]
-fn one_gradient_for_all_is_as_good_as_many() {
+fn an_expanded_gradient_is_as_good_as_a_dense_one() {
     for dtype in [ScalarType::F32, ScalarType::F64] {
-        for (lines, n) in [(1, 1), (3, 15), (70, 16), (5, 37), (66, 129), (2, 5000)] {
-            let (x, w) = (sample(&[lines, n], dtype, 1), sample(&[n], dtype, 3));
+        for (rows, n) in [(1, 1), (3, 15), (70, 16), (5, 37), (66, 129), (2, 5000)] {
+            let (x, w) = (sample(&[rows, n], dtype, 1), sample(&[n], dtype, 3));
             let (_, mean, rstd) = ops::native_layer_norm(&x, &[n], Some(&w), Some(&w), 1e-3).unwrap();
-            let one = ops::expand(&sample(&[1], dtype, 2), &[lines, n], false).unwrap();
+            let one = ops::expand(&sample(&[1], dtype, 2), &[rows, n], false).unwrap();
             let many = ops::clone(&one, Some(flambeau_core::MemoryFormat::Contiguous)).unwrap();
             for weight in [None, Some(&w)] {
                 let back = |g: &Tensor| {
@@ -397,7 +397,7 @@ fn one_gradient_for_all_is_as_good_as_many() {
                     let (a, b, c) = r.unwrap();
                     [a, b, c].map(|t| values(&t).into_iter().map(f64::to_bits).collect::<Vec<_>>())
                 };
-                assert!(back(&one) == back(&many), "{dtype}, {lines} lines of {n}, {}", weight.is_some());
+                assert!(back(&one) == back(&many), "{dtype}, {rows} rows of {n}, {}", weight.is_some());
             }
         }
     }

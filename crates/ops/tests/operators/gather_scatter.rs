@@ -1,4 +1,4 @@
-//! Elements put at and taken from places that indices name, in sizes that threads share, against loops in the order of the indices.
+//! Gather, scatter and embedding in sizes that are split among threads, against loops in the order of the indices.
 
 use crate::support::values;
 use flambeau_core::{ErrorKind, Result, Scalar};
@@ -22,17 +22,17 @@ fn indices(sizes: &[i64], bound: i64) -> Result<Tensor> {
     Tensor::from_vec((0..n).map(index).collect(), sizes)
 }
 
-/// One place after the other: calls `f(place in self, place in source)` for an index of `sizes` along `dim` of `shape`.
-fn each_place(shape: &[i64], sizes: &[i64], dim: usize, index: &[i64], mut f: impl FnMut(usize, usize)) {
+/// Calls `f(offset in self, offset in source)` for every element of an index of `sizes` along `dim` of `shape`, in order.
+fn for_each_element(shape: &[i64], sizes: &[i64], dim: usize, index: &[i64], mut f: impl FnMut(usize, usize)) {
     for (at, &i) in index.iter().enumerate() {
-        let (mut left, mut place, mut scale) = (at as i64, 0, 1);
+        let (mut left, mut offset, mut scale) = (at as i64, 0, 1);
         for d in (0..sizes.len()).rev() {
             let here = if d == dim { i } else { left % sizes[d] };
             left /= sizes[d];
-            place += here * scale;
+            offset += here * scale;
             scale *= shape[d];
         }
-        f(place as usize, at);
+        f(offset as usize, at);
     }
 }
 
@@ -42,7 +42,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 #[test]
 fn scattered_elements_arrive_in_order() -> Result<()> {
-    // The largest dimension lies before the one that is named, after it, on both sides, or is that one.
+    // The largest dimension lies before the one that is index_values, after it, on both sides, or is that one.
     let cases: [(&[i64], &[i64], usize); 7] = [
         (&[700, 33], &[700, 150], 1),
         (&[33, 700], &[150, 700], 0),
@@ -55,11 +55,11 @@ fn scattered_elements_arrive_in_order() -> Result<()> {
     for (shape, sizes, dim) in cases {
         let (x, src) = (numbers(shape, 1)?, numbers(sizes, 77)?);
         let index = indices(sizes, shape[dim])?;
-        let (from, places) = (src.to_vec::<f32>()?, index.to_vec::<i64>()?);
+        let (from, index_values) = (src.to_vec::<f32>()?, index.to_vec::<i64>()?);
         let mut sums = x.to_vec::<f32>()?;
-        each_place(shape, sizes, dim, &places, |to, at| sums[to] += from[at]);
+        for_each_element(shape, sizes, dim, &index_values, |to, at| sums[to] += from[at]);
         let mut last = x.to_vec::<f32>()?;
-        each_place(shape, sizes, dim, &places, |to, at| last[to] = from[at]);
+        for_each_element(shape, sizes, dim, &index_values, |to, at| last[to] = from[at]);
         for threads in [1, 2, 3] {
             parallel::set_num_threads(threads);
             let d = dim as i64;
@@ -77,19 +77,19 @@ fn scattered_elements_arrive_in_order() -> Result<()> {
     Ok(())
 }
 
-/// The target is not dense, nor its lines, and neither are the index and the source.
+/// Target, index and source are not dense, and neither are their rows.
 #[test]
-fn strided_places_are_met_as_dense_ones() -> Result<()> {
+fn strided_operands_are_scattered_like_dense_ones() -> Result<()> {
     let wide = numbers(&[260, 700], 3)?;
-    let turned = |t: &Tensor| ops::transpose_int(t, 0, 1);
+    let transposed = |t: &Tensor| ops::transpose_int(t, 0, 1);
     let (index, src) = (indices(&[130, 350], 130)?, numbers(&[130, 350], 5)?);
     for dim in [0, 1] {
         let target = ops::slice_tensor(&ops::clone(&wide, None)?, 0, None, None, 2)?;
-        let (target, index, src) = (turned(&target)?, turned(&index)?, turned(&src)?);
+        let (target, index, src) = (transposed(&target)?, transposed(&index)?, transposed(&src)?);
         let index = ops::slice_tensor(&index, 0, Some(0), Some(350), 1)?;
         let mut want = target.to_vec::<f32>()?;
         let from = src.to_vec::<f32>()?;
-        each_place(&[700, 130], &[350, 130], dim, &index.to_vec::<i64>()?, |to, at| want[to] += from[at]);
+        for_each_element(&[700, 130], &[350, 130], dim, &index.to_vec::<i64>()?, |to, at| want[to] += from[at]);
         ops::scatter_add_(&target, dim as i64, &index, &src)?;
         assert!(bits(&target.to_vec::<f32>()?) == bits(&want), "along {dim}");
     }
@@ -105,16 +105,16 @@ fn added_rows_arrive_in_order() -> Result<()> {
         sizes[dim] = count;
         let (x, source) = (numbers(&shape, 1)?, numbers(&sizes, 9)?);
         let index = indices(&[count], shape[dim])?;
-        let named = index.to_vec::<i64>()?;
+        let index_values = index.to_vec::<i64>()?;
         let along = |at: i64| if dim == 0 { at / sizes[1] } else { at % sizes[1] };
-        let spread: Vec<i64> = (0..sizes[0] * sizes[1]).map(|at| named[along(at) as usize]).collect();
+        let spread: Vec<i64> = (0..sizes[0] * sizes[1]).map(|at| index_values[along(at) as usize]).collect();
         let (mut want, from) = (x.to_vec::<f32>()?, source.to_vec::<f32>()?);
-        each_place(&shape, &sizes, dim, &spread, |to, at| want[to] += from[at]);
+        for_each_element(&shape, &sizes, dim, &spread, |to, at| want[to] += from[at]);
         for threads in [1, 2] {
             parallel::set_num_threads(threads);
             let got = ops::index_add(&x, dim as i64, &index, &source, ONE)?.to_vec::<f32>()?;
             assert!(bits(&got) == bits(&want), "index_add {shape:?} {dim}, {threads} threads");
-            let all = [dim == 0, dim == 1].map(|named| named.then(|| index.clone()));
+            let all = [dim == 0, dim == 1].map(|is_indexed| is_indexed.then(|| index.clone()));
             let got = ops::index_put(&x, &all, &source, true)?.to_vec::<f32>()?;
             assert!(bits(&got) == bits(&want), "index_put {shape:?} {dim}, {threads} threads");
         }
@@ -126,13 +126,13 @@ fn added_rows_arrive_in_order() -> Result<()> {
 #[test]
 fn a_wrong_index_is_named_and_changes_nothing() -> Result<()> {
     let (x, src) = (numbers(&[600, 30], 1)?, numbers(&[600, 90], 2)?);
-    // At the ends, in the middle, and anywhere among the last elements of a line.
+    // At the ends, in the middle, and anywhere among the last elements of a row.
     let wrong_ones =
         [(53_999, 30), (0, -1), (20_000, i64::MAX)].into_iter().chain((53_970..53_999).map(|at| (at, 30)));
-    for (place, wrong) in wrong_ones {
-        let mut places = indices(&[600, 90], 30)?.to_vec::<i64>()?;
-        places[place] = wrong;
-        let index = Tensor::from_vec(places, &[600, 90])?;
+    for (position, wrong) in wrong_ones {
+        let mut index = indices(&[600, 90], 30)?.to_vec::<i64>()?;
+        index[position] = wrong;
+        let index = Tensor::from_vec(index, &[600, 90])?;
         for threads in [1, 2] {
             parallel::set_num_threads(threads);
             let target = ops::clone(&x, None)?;
@@ -150,9 +150,9 @@ fn a_wrong_index_is_named_and_changes_nothing() -> Result<()> {
     Ok(())
 }
 
-/// Lines are asked for before they are needed: the last has none after it, and a view's do not follow each other in memory.
+/// Rows are prefetched before they are read: the last has none after it, and those of a view are not adjacent in memory.
 #[test]
-fn gathered_elements_are_those_named() -> Result<()> {
+fn gathered_elements_are_those_of_the_indices() -> Result<()> {
     for (rows, width, picked) in
         [(70, 1000, 600), (1, 5000, 40_000), (300, 17, 400), (9, 40_000, 9000), (40, 513, 33)]
     {
@@ -162,14 +162,14 @@ fn gathered_elements_are_those_named() -> Result<()> {
             ("dense", ops::narrow(&table, 0, rows, rows)?),
             ("apart", ops::slice_tensor(&table, 0, Some(1), None, 2)?),
         ] {
-            let (from, places) = (x.to_vec::<f32>()?, index.to_vec::<i64>()?);
+            let (from, index_values) = (x.to_vec::<f32>()?, index.to_vec::<i64>()?);
             let want: Vec<f32> = (0..rows * picked)
-                .map(|at| from[(at / picked * width + places[at as usize]) as usize])
+                .map(|at| from[(at / picked * width + index_values[at as usize]) as usize])
                 .collect();
             for threads in [1, 2] {
                 parallel::set_num_threads(threads);
                 let got = ops::gather(&x, 1, &index, false)?.to_vec::<f32>()?;
-                assert!(bits(&got) == bits(&want), "{rows} lines of {width}, {name}, {threads} threads");
+                assert!(bits(&got) == bits(&want), "{rows} rows of {width}, {name}, {threads} threads");
             }
         }
     }
@@ -177,22 +177,22 @@ fn gathered_elements_are_those_named() -> Result<()> {
     Ok(())
 }
 
-/// Tables large enough to be written past the caches, of rows that are whole lines and of others.
+/// Tables large enough for non-temporal stores, of rows of whole cache lines and of others.
 #[test]
 fn gradients_of_tables_are_sums_in_order() -> Result<()> {
     for (rows, width) in [(9000, 512), (9100, 509), (40, 5)] {
         let count = 3000;
         let index = indices(&[count], rows)?;
-        let places = index.to_vec::<i64>()?;
+        let index_values = index.to_vec::<i64>()?;
         let dense = numbers(&[count, width], 8)?;
         let one = ops::expand(&Tensor::from_vec(vec![0.25f32], &[1])?, &[count, width], false)?;
         let row = ops::expand(&numbers(&[1, width], 8)?, &[count, width], false)?;
         for (name, grad) in [("dense", dense), ("one number", one), ("one row", row)] {
-            for (padding, by_count) in [(-1, false), (places[5], true)] {
+            for (padding, by_count) in [(-1, false), (index_values[5], true)] {
                 let from = grad.to_vec::<f32>()?;
                 let mut want = vec![0f32; (rows * width) as usize];
                 let mut counts = vec![0; rows as usize];
-                for (at, &row) in places.iter().enumerate().filter(|(_, row)| **row != padding) {
+                for (at, &row) in index_values.iter().enumerate().filter(|(_, row)| **row != padding) {
                     counts[row as usize] += 1;
                     for column in 0..width as usize {
                         want[row as usize * width as usize + column] += from[at * width as usize + column];
