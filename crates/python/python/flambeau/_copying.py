@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Storages that Python holds an object of, by their identity; made when it is first needed.
+# The Python objects of storages, by their identity; the dict is created on first use.
 _storages: Any = None
 
 

@@ -1,4 +1,4 @@
-"""Functions of the package that are a few lines of Python on top of others."""
+"""Functions of the package that are composed of others in a few lines of Python."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """How many points, the rows of `input`, lie in each box of a grid: edges of each coordinate, or so many even ones."""
+    """The histogram of points, the rows of `input`, on a grid: given by the edges of each coordinate, or by numbers of equal bins."""
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     points = input.reshape(-1, input.shape[-1]).unbind(-1)
@@ -306,7 +306,7 @@ def _set_state(generator: Generator, new_state: Tensor) -> Generator:
 
 
 def get_rng_state() -> Tensor:
-    """Where the default generator stands, as bytes."""
+    """The state of the default generator, as bytes."""
     return _state(_flambeau.default_generator)
 
 
@@ -325,7 +325,7 @@ def seed() -> int:
 
 
 def install(tensor: Any, generator: Any) -> None:
-    """Puts what is a method too on its class."""
+    """Sets the functions that are methods too on the class `Tensor`."""
     tensor.nonzero, tensor.norm = nonzero, norm
     tensor.unique, tensor.unique_consecutive = unique, unique_consecutive
     generator.get_state, generator.set_state = _state, _set_state

@@ -1,4 +1,4 @@
-"""What the types of elements can hold: `finfo` and `iinfo`."""
+"""Limits of the element types: `finfo` and `iinfo`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _name(dtype: dtype) -> str:
 
 
 class finfo:
-    """What a floating point type can hold."""
+    """The limits of a floating point type."""
 
     def __init__(self, dtype: dtype | None = None) -> None:
         self.dtype = _name(_flambeau.get_default_dtype() if dtype is None else dtype)
@@ -41,7 +41,7 @@ class finfo:
 
 
 class iinfo:
-    """What an integer type can hold."""
+    """The limits of an integer type."""
 
     def __init__(self, dtype: dtype) -> None:
         self.dtype = _name(dtype)

@@ -1,10 +1,10 @@
-"""Methods of `Tensor` that are a line of Python on top of others."""
+"""Methods of `Tensor` that are composed of others in a line of Python."""
 
 from ._flambeau import _register
 
 
 def __init__(self, *_data, **_named):
-    """What `Tensor.__new__` made is the object that its tensor comes back as, from `grad`, from hooks."""
+    """Registers the object that `Tensor.__new__` made: `grad` and hooks return this object for its tensor."""
     _register(self)
 
 

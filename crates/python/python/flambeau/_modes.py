@@ -50,7 +50,7 @@ class _Mode:
         return inside
 
     def _around_generator(self, function: Any, wraps: Any) -> Any:
-        """The mode holds while the generator runs, not while its consumer does."""
+        """The mode is active while the generator runs, not while its consumer does."""
 
         def inside(*arguments: Any, **named: Any) -> Any:
             steps = function(*arguments, **named)

@@ -1,4 +1,4 @@
-"""Nested values as named tensors and a text: what lets a file of tensors hold a whole checkpoint."""
+"""Nested values as named tensors and a text, so that a file of tensors can hold a whole checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DTYPES = {
 
 
 def is_flat(value: Any) -> bool:
-    """Whether it is what a file of tensors holds without more ado: tensors by name."""
+    """Whether it is a dict of tensors, which needs no description of its structure."""
     return isinstance(value, dict) and all(isinstance(x, Tensor) and isinstance(name, str) for name, x in value.items())
 
 
@@ -65,7 +65,7 @@ class Flattened:
         raise TypeError(f"expected tensors, numbers, texts, lists and dicts but got {type(value).__name__} at {where}")
 
     def _name(self, tensor: Tensor, path: tuple[str, ...]) -> str:
-        """The name of a tensor, which it keeps if it comes again."""
+        """The name of a tensor, the same for each occurrence."""
         if id(tensor) not in self._names:
             name = path_name = ".".join(path) or "tensor"
             number = 1
@@ -78,7 +78,7 @@ class Flattened:
 
 
 def restored(text: str, tensors: dict[str, Tensor]) -> Any:
-    """The value that `Flattened` took apart. Of anything else than its text a ValueError says what is wrong with it."""
+    """The value that `Flattened` flattened. Another text is a ValueError that says what is wrong with it."""
     return _value(json.loads(text), tensors)
 
 

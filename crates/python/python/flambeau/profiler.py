@@ -131,7 +131,7 @@ class profile:
         self._running = True
 
     def stop(self) -> None:
-        """Ends recording; what is still running ends now, as far as the profile knows."""
+        """Ends recording; events that are still running get this end time."""
         if self._running:
             self._running = False
             self._profile = _flambeau._stop_profiler()

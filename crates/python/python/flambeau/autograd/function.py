@@ -26,11 +26,11 @@ class FunctionCtx:
     _saved: Any = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps inputs, outputs or other tensors, or None, for `backward`; a second call replaces the first."""
+        """Saves inputs, outputs or other tensors, or None, for `backward`; a second call replaces the first."""
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for `jvp`, which else finds those of `save_for_backward`."""
+        """Saves tensors for `jvp`, which otherwise gets those of `save_for_backward`."""
         self._for_forward = tensors
 
     def mark_dirty(self, *inputs: Tensor) -> None:
@@ -42,12 +42,12 @@ class FunctionCtx:
         self._non_differentiable = outputs
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether gradients that nobody computed come to `backward` as zeros, as they do unless told, or as None."""
+        """Whether `backward` gets undefined gradients as zeros, the default, or as None."""
         self._materialize = value
 
     @property
     def saved_tensors(self) -> Any:
-        """What `save_for_backward` was given, inside `backward`, or `save_for_forward`, inside `jvp`."""
+        """The tensors of `save_for_backward`, inside `backward`, or of `save_for_forward`, inside `jvp`."""
         if isinstance(self._saved, BaseException):
             raise self._saved
         if self._saved is None:
@@ -74,7 +74,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Keeps in the context what `backward` needs, where `forward` takes none."""
+        """Stores in the context what `backward` needs, if `forward` takes no context."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod

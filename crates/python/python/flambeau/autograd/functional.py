@@ -146,7 +146,7 @@ def _as_given(values: Any, single: bool) -> Any:
 
 
 def _vector(v: Any, like: Tensors, name: str, what: str) -> Tensors:
-    """The vector that is given, or 1 where there is one number."""
+    """The given vector, or 1 for a function with a single number."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector {name} can only be None if {what} is a single Tensor with a single element.")

@@ -16,7 +16,7 @@ __all__ = ["Node", "save_on_cpu", "saved_tensors_hooks"]
 
 
 class saved_tensors_hooks:
-    """Inside it a graph keeps what `pack_hook` makes of each tensor it saves, and gets the tensor back from `unpack_hook`.
+    """Inside it a graph saves what `pack_hook` returns for each tensor, and gets the tensor back from `unpack_hook`.
 
     The hooks belong to the thread; of several pairs the innermost counts. What they compute is not recorded.
     """

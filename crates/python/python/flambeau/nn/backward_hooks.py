@@ -38,7 +38,7 @@ def call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], forward: Ca
 
 
 class _HookedCall:
-    """One call: the gradients of its outputs are kept until those of its inputs are known."""
+    """One call of a module with hooks: holds the gradients of its outputs until those of its inputs are known."""
 
     def __init__(self, module: Any, inputs: int) -> None:
         self.module, self.inputs = module, inputs

@@ -1,4 +1,4 @@
-"""Functions that are called along with something, and the handles that take them away again."""
+"""Global hooks of modules, and the handles that remove hooks."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Makes the weight of a convolution hand its input on, as far as there are channels."""
+    """The weight of a convolution that is the identity, for as many channels as inputs and outputs have in common."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     out, channels = tensor.shape[:2]
@@ -156,13 +156,13 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers that keep the variance forwards and backwards: Glorot and Bengio, 2010."""
+    """Uniform numbers that preserve the variance forwards and backwards: Glorot and Bengio, 2010."""
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers that keep the variance forwards and backwards: Glorot and Bengio, 2010."""
+    """Normal numbers that preserve the variance forwards and backwards: Glorot and Bengio, 2010."""
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
 
 
@@ -181,7 +181,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniform numbers that keep the variance through `nonlinearity`: He et al., 2015."""
+    """Uniform numbers that preserve the variance through `nonlinearity`: He et al., 2015."""
     if 0 in tensor.shape:
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -195,7 +195,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers that keep the variance through `nonlinearity`: He et al., 2015."""
+    """Normal numbers that preserve the variance through `nonlinearity`: He et al., 2015."""
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

@@ -172,7 +172,7 @@ class Module(HasState, Converts):
     # Attributes.
 
     def __getattr__(self, name: str) -> Any:
-        # Every `self.weight` in every `forward` comes here, so there is no loop, and parameters come first.
+        # Every `self.weight` in every `forward` calls this, so there is no loop, and parameters are looked up first.
         own = self.__dict__
         if "_modules" in own:
             if name in (members := own["_parameters"]):
@@ -228,7 +228,7 @@ class Module(HasState, Converts):
         names = [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
         return sorted(name for name in names if name.isidentifier())
 
-    # Walks.
+    # Iteration.
 
     def _named_members(
         self, members: Callable[[Module], Any], prefix: str, recurse: bool, remove_duplicate: bool = True

@@ -17,7 +17,7 @@ class Parameter(Tensor):
     It shares its elements with `data`, and has no history of its own.
     """
 
-    # A plain tensor to every operator: what is computed of a parameter is none.
+    # Operators treat it as a plain tensor: their results are no parameters.
     __flambeau_function__ = None
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
@@ -34,7 +34,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # `alias` leaves the plain class behind, so that pickling does not come here again.
+        # `alias` is of the plain class, so that pickling does not recurse.
         return type(self), (self.detach(), self.requires_grad)
 
 

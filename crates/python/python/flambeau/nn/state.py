@@ -81,7 +81,7 @@ class HasState:
         raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes back what `get_extra_state` gave."""
+        """Restores what `get_extra_state` returned."""
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def state_dict(
@@ -156,7 +156,7 @@ class HasState:
                 missing_keys.append(prefix + EXTRA_STATE)
 
     def _take(self, name: str, tensor: Tensor, given: Any, assign: bool, key: str) -> str | None:
-        """Copies or assigns one tensor; what is wrong with it comes back as text."""
+        """Copies or assigns one tensor; returns what is wrong with it as text."""
         if not isinstance(given, flambeau.Tensor):
             return (
                 f'While copying the parameter named "{key}", expected flambeau.Tensor or Tensor-like object '
@@ -220,7 +220,7 @@ class Loading:
         self.unexpected.extend(key for key in self.state if key not in self.names and key not in noted)
 
     def run_post_hooks(self, module: HasState, keys: IncompatibleKeys) -> None:
-        """Hooks of parts come first; each sees only the keys that are its own to judge."""
+        """Calls the hooks of submodules first, each with the keys below its own prefix."""
         for part in module._modules.values():
             if part is not None:
                 self.run_post_hooks(part, keys)

@@ -22,7 +22,7 @@ HOOKS = ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_sta
 
 
 class _Required:
-    """Stands for an option that has no default."""
+    """The default of a required option."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -97,7 +97,7 @@ class Optimizer:
     # Steps.
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Changes all parameters that have a gradient; `closure` computes the loss, which is given back, and gradients."""
+        """Updates all parameters that have a gradient; `closure` computes the loss, which is returned, and the gradients."""
         args, kwargs = self._before_step((self,), {"closure": closure} if closure is not None else {})
         closure = kwargs.get("closure")
         with flambeau.no_grad():
@@ -287,7 +287,7 @@ def refuse(what: str, value: Any, fine: bool | Tensor) -> None:
 
 
 def refuse_choices(capturable: bool, differentiable: bool) -> None:
-    """PyTorch's variants that would give other results, which are not there."""
+    """Refuses options of PyTorch that would change results and are not implemented."""
     for name, chosen in (("capturable", capturable), ("differentiable", differentiable)):
         if chosen:
             raise NotImplementedError(f"expected {name}=False but got True: there are no such steps here")

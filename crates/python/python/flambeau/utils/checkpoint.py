@@ -1,4 +1,4 @@
-"""Activation checkpointing: a part of a model keeps its inputs instead of what its backward pass needs, and runs again in that.
+"""Activation checkpointing: a part of a model saves its inputs instead of the tensors for its backward pass, and runs again in that.
 
 The idea is Chen et al.'s (2016, "Training Deep Nets with Sublinear Memory Cost"). What an operator saves inside such a part is
 an empty slot; the first slot that the backward pass unpacks makes the part run again, which fills all slots. A nested part saves its
@@ -229,7 +229,7 @@ class _Recomputation:
 
 
 class _Input:
-    """An argument, until the function runs again: kept as it is, or, inside another part, saved by that."""
+    """An argument, until the function runs again: stored as it is, or, inside another part, saved by that."""
 
     def __init__(self, value: Any) -> None:
         is_tensor = isinstance(value, flambeau.Tensor)
@@ -255,7 +255,7 @@ def _kind(tensor: Tensor) -> tuple[Any, ...]:
 
 @contextmanager
 def _saving_to(saver: Saver) -> Iterator[None]:
-    """What operators of this thread save goes to `saver`, and so do the inputs of parts."""
+    """Operators of this thread save their tensors by `saver`, and nested parts their inputs."""
     _thread.running.append(saver)
     try:
         with saved_tensors_hooks(saver.pack, saver.unpack):
@@ -266,7 +266,7 @@ def _saving_to(saver: Saver) -> Iterator[None]:
 
 @contextmanager
 def _generator_at(state: Tensor | None) -> Iterator[None]:
-    """The default generator stands at `state`, and afterwards where it stood."""
+    """Sets the default generator to `state`, and restores it afterwards."""
     before = flambeau.get_rng_state()
     if state is not None:
         flambeau.set_rng_state(state)

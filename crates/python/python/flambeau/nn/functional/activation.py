@@ -200,7 +200,7 @@ def gumbel_softmax(
 
 
 def _softmax_dim(name: str, dim: int | None, ndim: int, stacklevel: int) -> int:
-    """The dimension that was given, or the one that it was long ago when nobody gave one."""
+    """The given dimension, or PyTorch's deprecated default."""
     if dim is not None:
         return dim
     import warnings

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def same_padding(kernel_size: Sequence[int], dilation: Sequence[int]) -> list[tuple[int, int]]:
-    """For each dimension what goes before and after, so that stride 1 leaves the size as it was; the odd one goes after."""
+    """The padding before and after each dimension that preserves the size with stride 1; an odd element is added after."""
     totals = [d * (k - 1) for k, d in zip(kernel_size, dilation)]
     return [(total // 2, total - total // 2) for total in totals]
 
@@ -23,7 +23,7 @@ def same_padding(kernel_size: Sequence[int], dilation: Sequence[int]) -> list[tu
 def _with_padding(
     input: Tensor, weight: Tensor, stride: Sizes, padding: Sizes | str, dilation: Sizes
 ) -> tuple[Tensor, Sizes]:
-    """The input and its padding in numbers, where it may have been given by name."""
+    """The input and its padding as numbers, also if the padding was given by name."""
     if not isinstance(padding, str):
         return input, padding
     dims = weight.ndim - 2

@@ -1,4 +1,4 @@
-"""Dropout: elements, or whole channels, become 0 by chance, and the others grow."""
+"""Dropout: random elements, or whole channels, are set to 0, and the others scaled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses that keep a distance: between classes, or between what is alike and what is not."""
+"""Margin losses: between classes, or between similar and dissimilar samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """How far the other classes come up to the right one, to the power `p`."""
+    """By how much the scores of other classes violate the margin to the right one, to the power `p`."""
     number = reduction_number(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")

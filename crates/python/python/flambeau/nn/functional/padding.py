@@ -44,7 +44,7 @@ def _check(mode: str, before: int, after: int, size: int, dim: int) -> None:
         )
     if mode == "circular" and max(before, after) > size:
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    # What is cut off does not come back on the other side.
+    # Negative padding crops first: the cropped elements are not wrapped around.
     kept = size + min(before, 0) + min(after, 0) if mode == "circular" else size
     if kept <= 0 or size + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) leaves nothing of dimension {dim} of size {size}")

@@ -164,7 +164,7 @@ def _power_means(
     if dims == 1:
         means = avg_pool1d(powers, kernel_size, stride, 0, ceil_mode)
     else:
-        # The operators call a stride that is not given an empty one.
+        # For the operators an empty stride is the default.
         step = [] if stride is None else stride
         means = (avg_pool2d if dims == 2 else avg_pool3d)(powers, kernel_size, step, 0, ceil_mode)
     count = 1

@@ -53,7 +53,7 @@ def _for_each(name: str, input: Tensor, values: Sizes | Factors) -> list[float]:
 def _sizes_or_factors(
     input: Tensor, size: Sizes | None, scale_factor: Factors | None, recompute: bool
 ) -> tuple[list[int] | None, list[float] | None]:
-    """Sizes or factors; factors become sizes where the operator is not to know them."""
+    """Sizes or factors; factors are converted to sizes if `recompute`."""
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:

@@ -91,7 +91,7 @@ def _mode_number(mode: str, scale_grad_by_freq: bool, sparse: bool, per_sample_w
 
 
 def _shorten(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Rows that are looked up become no longer than `max_norm`; 1e-7 is PyTorch's guard against division by 0."""
+    """Scales the rows that are looked up to a norm of at most `max_norm`; 1e-7 is PyTorch's guard against division by 0."""
     with flambeau.no_grad():
         used = flambeau.zeros(weight.shape[0], dtype=flambeau.bool)
         used[input.reshape(-1)] = True

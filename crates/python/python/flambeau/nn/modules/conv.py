@@ -169,7 +169,7 @@ class _TransposedConvolution(_Convolution):
         self.output_padding = for_each(output_padding, self.dims)
 
     def _output_padding(self, input: Tensor, output_size: Sizes | None) -> tuple[int, ...]:
-        """What makes the output as large as `output_size`: several inputs of a convolution give the same output."""
+        """The output padding for `output_size`: a convolution has the same output size for several input sizes."""
         if output_size is None:
             return self.output_padding
         sizes = for_each(output_size, self.dims)[-self.dims :]

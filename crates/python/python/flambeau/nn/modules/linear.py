@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Identity(Module):
-    """Hands its input on, whatever arguments it is made with."""
+    """The identity, whatever arguments it is constructed with."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

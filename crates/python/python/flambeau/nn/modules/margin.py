@@ -1,4 +1,4 @@
-"""Losses that keep a distance, as layers."""
+"""Margin losses, as modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """How far the other classes come up to the right one, to the power `p`."""
+    """By how much the scores of other classes violate the margin to the right one, to the power `p`."""
 
     def __init__(
         self,

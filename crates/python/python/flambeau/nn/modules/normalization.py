@@ -31,7 +31,7 @@ class _Affine(Module):
 
 
 class _Running(_Affine):
-    """A norm of channels that keeps the statistics it has seen."""
+    """A normalisation of channels with running statistics."""
 
     _version = 2
     ndims: tuple[int, ...]

@@ -84,7 +84,7 @@ class _Layer(Module):
         return getattr(self, f"dropout{last}")(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
     def _around(self, number: int, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """`x` and what a part makes of it, with the norm before the part or after the sum."""
+        """The residual connection around a part, with the norm before the part or after the sum."""
         norm = getattr(self, f"norm{number}")
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
@@ -186,7 +186,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that looks at what it made."""
+    """An encoder, and a decoder that attends to its output."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Shortens the gradients, taken as one vector, to `max_norm`; gives back how long they were.
+    """Scales the gradients, taken as one vector, to a norm of at most `max_norm`; returns their norm before.
 
     `foreach` is PyTorch's choice of implementation and changes nothing here.
     """

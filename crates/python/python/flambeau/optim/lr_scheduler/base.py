@@ -76,5 +76,5 @@ class LRScheduler:
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what `state_dict` gave."""
+        """Restores the state that `state_dict` returned."""
         self.__dict__.update(state_dict)

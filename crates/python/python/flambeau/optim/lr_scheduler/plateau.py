@@ -48,7 +48,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Looks at a measurement."""
+        """Compares a measurement with the best so far."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current):

@@ -19,7 +19,7 @@ FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "pers
 
 
 class _Endless:
-    """The sampler of an iterable data set: numbers that nobody looks at, until the data set ends."""
+    """The sampler of an iterable data set: endless indices, which are not used."""
 
     def __iter__(self) -> Iterator[None]:
         while True:

@@ -147,7 +147,7 @@ class Subset(Dataset):
 
 
 def _counts(parts: Sequence[float], total: int) -> list[int]:
-    """So many samples as parts of 1 come to; what rounding leaves goes to the first ones, one each."""
+    """The lengths for fractions of 1; samples left by rounding down are added to the first parts, one each."""
     for index, part in enumerate(parts):
         if part < 0 or part > 1:
             raise ValueError(f"Fraction at index {index} is not between 0 and 1")
@@ -158,7 +158,7 @@ def _counts(parts: Sequence[float], total: int) -> list[int]:
 
 
 def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
-    """Deals samples by chance into sets of the given lengths, which may be parts of 1."""
+    """Splits samples at random into sets of the given lengths, which may be fractions of 1."""
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _counts(lengths, len(dataset))
     if sum(lengths) != len(dataset):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def fetcher(dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool) -> Callable[[Any], Any]:
-    """A function from what a sampler gives to a batch; at the end of an iterable data set it raises StopIteration."""
+    """A function from a sampler's indices to a batch; at the end of an iterable data set it raises StopIteration."""
     kind = IterableFetcher if isinstance(dataset, IterableDataset) else MapFetcher
     return kind(dataset, batched, collate, drop_last)
 
@@ -30,7 +30,7 @@ class MapFetcher:
 
 
 class IterableFetcher:
-    """Samples in the order they come: of the numbers only how many there are matters."""
+    """Samples of an iterable data set: only the count of the indices matters."""
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool) -> None:
         self.samples, self.batched, self.collate, self.drop_last = iter(dataset), batched, collate, drop_last

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 # Seconds that workers have to end by themselves before they are made to.
 JOIN_TIMEOUT = 5.0
-# Seconds between looks at whether workers live. The end of a pipe says so at once, unless a child of the worker holds it.
+# Seconds between checks whether workers are alive. A closed pipe shows it at once, unless a child of the worker holds its end.
 WATCH_INTERVAL = 1.0
-# This process's ends of pipes. No child may hold one, or a worker would not see that this process has gone.
+# This process's ends of pipes. Children must close them, or a worker would not notice that this process has ended.
 _ends: WeakSet[Any] = WeakSet()
 
 
@@ -79,7 +79,7 @@ class Pool:
             self._died(worker)
 
     def receive(self) -> list[tuple[int, tuple[int, int, Any]]]:
-        """Batches that have come, with their workers; waits for one."""
+        """Batches that have arrived, with their workers; waits for one."""
         return [(worker, self._read(worker)) for worker in self._wait()]
 
     def _wait(self) -> list[int]:

@@ -42,7 +42,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """In an order by chance; with `replacement` any number may come again."""
+    """In random order; with `replacement` indices may repeat."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """Given numbers, in an order by chance."""
+    """Given indices, in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices, self.generator = indices, generator

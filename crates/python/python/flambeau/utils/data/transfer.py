@@ -19,5 +19,5 @@ def dumps(value: Any) -> memoryview:
 
 
 def loads(data: bytes) -> Any:
-    """What `dumps` was given."""
+    """The value that `dumps` serialised."""
     return ForkingPickler.loads(data)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
     from typing import Any, Callable
 
-# Seconds between looks at whether the loader's process lives. Its end of the pipe closes with it, unless another child of it
+# Seconds between checks whether the loader's process is alive. Its end of the pipe closes with it, unless another child of it
 # holds that end as well.
 WATCH_INTERVAL = 1.0
 
@@ -107,7 +107,7 @@ def work(setup: Setup, pipe: Connection) -> None:
 
     import flambeau
 
-    # Ctrl-C goes to all processes of a terminal; the loader's knows what to do.
+    # Ctrl-C is sent to all processes of a terminal; the loader's process handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     flambeau.set_num_threads(1)
     tasks: SimpleQueue[Task | None] = SimpleQueue()
@@ -120,7 +120,7 @@ def work(setup: Setup, pipe: Connection) -> None:
 
 
 def _listen(pipe: Connection, tasks: SimpleQueue[Task | None], parent: int) -> None:
-    """Hands tasks on; ends the process when the loader's has ended."""
+    """Forwards tasks; ends the process when the loader's has ended."""
     import os
 
     from flambeau.utils.data import transfer
