@@ -287,7 +287,7 @@ def refuse(what: str, value: Any, fine: bool | Tensor) -> None:
 
 
 def refuse_choices(capturable: bool, differentiable: bool) -> None:
-    """Refuses options of PyTorch that would change results and are not implemented."""
+    """Refuses options of PyTorch that are not implemented."""
     for name, chosen in (("capturable", capturable), ("differentiable", differentiable)):
         if chosen:
             raise NotImplementedError(f"expected {name}=False but got True: there are no such steps here")
