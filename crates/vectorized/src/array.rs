@@ -1,5 +1,5 @@
-//! A vector that is an array: the integers of every instruction set, where LLVM turns the element loops into vector
-//! instructions, and everything on the scalar set.
+//! A vector that is an array: for the integers of every instruction set, whose loops LLVM vectorises, and for everything on the scalar
+//! set.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
 use std::mem::MaybeUninit;
@@ -340,7 +340,7 @@ impl<const N: usize> Mask for ArrayMask<N> {
     unsafe fn load_bool(from: *const bool, count: usize) -> Self {
         let from = from.cast::<u8>();
         if count == N {
-            // Byte by byte: LLVM would carry a copy of eight of them as one integer, and take that apart.
+            // Byte by byte: LLVM would hold a copy of eight bytes in one integer, and extract them from that.
             // SAFETY: `from` is valid for reading `count` bytes, and `i < N == count`.
             return Self(
                 each_lane(

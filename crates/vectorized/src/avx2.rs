@@ -176,7 +176,7 @@ on_registers! {
     fn abs_f64(x: __m256d) -> __m256d { _mm256_andnot_pd(_mm256_set1_pd(-0.0), x) }
     fn not_f32(x: __m256) -> __m256 { _mm256_xor_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(-1))) }
     fn not_f64(x: __m256d) -> __m256d { _mm256_xor_pd(x, _mm256_castsi256_pd(_mm256_set1_epi64x(-1))) }
-    // Two permutations and a choice are a fifth of a gather.
+    // Two permutations and a blend cost a fifth of a gather.
     fn look_up_f32(table: &[f32; 16], index: __m256i) -> __m256 {
         let low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr()), index);
         let high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table.as_ptr().add(8)), index);
@@ -185,7 +185,7 @@ on_registers! {
     fn look_up_f64(table: &[f64; 16], index: __m256i) -> __m256d {
         _mm256_i64gather_pd::<8>(table.as_ptr(), _mm256_and_si256(index, _mm256_set1_epi64x(15)))
     }
-    // The halves between the two first: what slides from one half into the other is then beside it.
+    // First the two halves in between: the element that moves from one half into the other is then beside it.
     fn slide_up_f32(x: __m256, before: __m256) -> __m256 {
         let (x, before) = (_mm256_castps_si256(x), _mm256_castps_si256(before));
         _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(x, _mm256_permute2x128_si256::<0x21>(before, x)))

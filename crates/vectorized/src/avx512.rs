@@ -127,7 +127,7 @@ macro_rules! bit_mask {
 bit_mask!(Mask16(__mmask16), 16);
 bit_mask!(Mask8(__mmask8), 8);
 
-// Integers keep to 256 bits: LLVM makes scalar code of longer arrays, ten times slower.
+// Integers have 256 bits: LLVM does not vectorise loops over longer arrays, which are ten times slower then.
 native_lanes!(Avx512:
     u8 => Array<u8, 32>, i8 => Array<i8, 32>, i16 => Array<i16, 16>, i32 => Array<i32, 8>, i64 => Array<i64, 4>,
     f32 => F32x16, f64 => F64x8,
@@ -235,8 +235,8 @@ on_registers! {
     }
 }
 
-/// The nearest bf16, but for denormals and NaN. The instruction stands here as text: the function would not be inlined into one
-/// without its set if it called for that.
+/// The nearest bf16, except for denormals and NaN. The instruction is inline assembly: with its intrinsic the function would need a
+/// target feature that its callers lack, and could not be inlined into them.
 ///
 /// # Safety
 ///
@@ -245,20 +245,20 @@ on_registers! {
 #[target_feature(enable = "avx512f,avx512vl")]
 unsafe fn round_normal(x: __m512) -> __m256i {
     let rounded;
-    // SAFETY: the processor has the instruction, which touches nothing but its registers.
+    // SAFETY: the processor has the instruction, which accesses only its registers.
     unsafe {
         asm!("vcvtneps2bf16 {}, {}", out(ymm_reg) rounded, in(zmm_reg) x, options(pure, nomem, nostack, preserves_flags));
     }
     rounded
 }
 
-/// The places of the upper halves of sixteen numbers, twice.
+/// The indices of the upper halves of sixteen numbers, twice.
 const UPPER: [u16; 32] = {
-    let mut places = [0; 32];
+    let mut indices = [0; 32];
     let mut i = 0;
     while i < 32 {
-        places[i] = (2 * i as u16 + 1) % 32;
+        indices[i] = (2 * i as u16 + 1) % 32;
         i += 1;
     }
-    places
+    indices
 };

@@ -5,17 +5,17 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use super::isa::{EveryLanes, Isa, Kernel, Placed, Scalar, dispatch};
+use super::isa::{CodegenAnchor, EveryLanes, Isa, Kernel, Scalar, dispatch};
 use super::lanes::{Lanes, Vector};
 use super::scalar::{round_to_bf16, widen_bf16};
 
 /// A type that elements are converted from and to: the ten scalar types.
 ///
-/// - A float becomes an integer by truncation. What does not fit (and NaN) gives the least i32 or i64; the narrower
+/// - A float becomes an integer by truncation. Values that do not fit, and NaN, give the smallest i32 or i64; the narrower
 ///   integers take the low bits of an i32, and u8 those of an i64.
 /// - An integer wraps to a narrower one.
 /// - Anything but zero becomes `true`, NaN included.
-/// - f16 and bf16 are reached, and left, through f32, rounding to nearest even.
+/// - f16 and bf16 are converted through f32, rounding to nearest even.
 ///
 /// ```
 /// use flambeau_vectorized::Convert;
@@ -84,12 +84,12 @@ convert_integer! {
     i64, x => x.to_i64();
 }
 
-/// Truncation to an integer, and its least value where that does not fit: what `cvttss2si` and its kin give.
+/// Truncation to an integer, or the smallest integer if the result does not fit: the results of `cvttss2si` and similar instructions.
 macro_rules! truncate {
     ($value:expr, $float:ty => $integer:ty) => {{
-        const LEAST: $float = <$integer>::MIN as $float;
+        const MIN: $float = <$integer>::MIN as $float;
         let value: $float = $value;
-        if (LEAST..-LEAST).contains(&value) {
+        if (MIN..-MIN).contains(&value) {
             // SAFETY: the value is not NaN, and its integer part is between `MIN` and `MAX`.
             unsafe { value.to_int_unchecked::<$integer>() }
         } else {
@@ -134,7 +134,7 @@ macro_rules! convert_float {
     };
 }
 
-// From f32, u8 may go through i32: an f32 that fits only an i64 is a multiple of 256, and so is the least i32.
+// From f32 to u8 through i32 is the same: an f32 that fits only an i64 is a multiple of 256, and so is the smallest i32.
 convert_float!(f32, to_f32, i32);
 convert_float!(f64, to_f64, i64);
 
@@ -219,7 +219,7 @@ pub unsafe fn load_one<T: EveryLanes>(from: *const T) -> T {
     unsafe { <T as Lanes<Scalar>>::load_one(from) }
 }
 
-/// Converts `count` elements that lie side by side.
+/// Converts `count` adjacent elements.
 ///
 /// ```
 /// use flambeau_vectorized::convert_slice;
@@ -245,12 +245,12 @@ struct Slice<From, To> {
     count: usize,
 }
 
-/// The number of f32 that pass between a half type and another at a time: enough to amortise, little enough to
-/// stay in the nearest cache, and a multiple of every number of lanes.
+/// The number of f32 that conversions between a half type and another type buffer at a time: enough to amortise the loops, few enough
+/// for L1, and a multiple of every number of lanes.
 const BLOCK: usize = 256;
 
-impl<From, To> Placed for Slice<From, To> {
-    type Home = Self;
+impl<From, To> CodegenAnchor for Slice<From, To> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, From: Convert + Lanes<I>, To: Convert + Lanes<I>> Kernel<I> for Slice<From, To> {
@@ -281,7 +281,7 @@ impl<I: Isa, From: Convert + Lanes<I>, To: Convert + Lanes<I>> Kernel<I> for Sli
     }
 }
 
-/// Converts by way of f32.
+/// Converts through f32.
 ///
 /// # Safety
 ///
@@ -307,7 +307,7 @@ where
     }
 }
 
-/// Converts one by one; LLVM makes vectors of it.
+/// Converts one by one; LLVM vectorises the loop.
 ///
 /// # Safety
 ///

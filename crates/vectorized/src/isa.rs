@@ -6,41 +6,43 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lanes::Lanes;
 
-/// An instruction set, as a type without values worth having: it selects `Lanes<I>` implementations.
+/// An instruction set, as a marker type that selects `Lanes<I>` implementations.
 pub trait Isa: Copy + Send + Sync + 'static {
     /// The value that names this set at run time.
     const CAPABILITY: CpuCapability;
 
-    /// Asks for the cache line at `address`, which need not be valid, before it is needed. The processor's own prefetching
-    /// stops at the end of a page.
+    /// Prefetches the cache line at `address`, which need not be valid, into L1. It is needed where the hardware prefetcher stops, at the
+    /// end of a page: `# Note: prefetching` in `crates/ops/src/loops.rs`.
     #[inline(always)]
     fn prefetch(_address: *const u8) {}
 
-    /// The same, no nearer than the second-level cache: it leaves the first to what is being computed with, and waits in no queue of its.
+    /// Prefetches it into L2 only, so that it evicts nothing from L1 and does not wait for L1's fill buffers.
     #[inline(always)]
-    fn prefetch_second(_address: *const u8) {}
+    fn prefetch_l2(_address: *const u8) {}
 
-    /// Whether [`stream_line`](Self::stream_line) is one store, and [`stream_half_line`](Self::stream_half_line).
-    const STREAMS_LINES: bool = false;
+    /// Whether [`stream_cache_line`](Self::stream_cache_line) and [`stream_half_cache_line`](Self::stream_half_cache_line) are
+    /// non-temporal stores: `# Note: non-temporal stores` in `crates/ops/src/loops.rs`.
+    const HAS_NON_TEMPORAL_STORES: bool = false;
 
-    /// Writes a line past the caches, where one store does it. A fence comes before other threads may read it.
+    /// Writes a cache line, with one non-temporal store if the instruction set has it. The caller executes a store fence before other
+    /// threads may read the bytes.
     ///
     /// # Safety
     ///
-    /// - `line` is valid for reading and `to` for writing 64 bytes; `to` is a multiple of 64. The processor has this set.
+    /// - `from` is valid for reading and `to` for writing 64 bytes; `to` is a multiple of 64. The processor has this set.
     #[inline(always)]
-    unsafe fn stream_line(line: *const u8, to: *mut u8) {
+    unsafe fn stream_cache_line(from: *const u8, to: *mut u8) {
         // SAFETY: by this function's condition.
-        unsafe { to.copy_from_nonoverlapping(line, 64) }
+        unsafe { to.copy_from_nonoverlapping(from, 64) }
     }
 
-    /// The same for half a line; the processor joins it with the other half, which should come next.
+    /// The same for half a cache line; the processor combines it with the other half, which should be written next.
     ///
     /// # Safety
     ///
     /// - `half` is valid for reading and `to` for writing 32 bytes; `to` is a multiple of 32. The processor has this set.
     #[inline(always)]
-    unsafe fn stream_half_line(half: *const u8, to: *mut u8) {
+    unsafe fn stream_half_cache_line(half: *const u8, to: *mut u8) {
         // SAFETY: by this function's condition.
         unsafe { to.copy_from_nonoverlapping(half, 32) }
     }
@@ -75,12 +77,12 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn prefetch(address: *const u8) {
-        prefetch_line(address);
+        prefetch_cache_line(address);
     }
 
     #[inline(always)]
-    fn prefetch_second(address: *const u8) {
-        prefetch_line_second(address);
+    fn prefetch_l2(address: *const u8) {
+        prefetch_cache_line_l2(address);
     }
 }
 
@@ -90,25 +92,25 @@ impl Isa for Avx512 {
 
     #[inline(always)]
     fn prefetch(address: *const u8) {
-        prefetch_line(address);
+        prefetch_cache_line(address);
     }
 
     #[inline(always)]
-    fn prefetch_second(address: *const u8) {
-        prefetch_line_second(address);
+    fn prefetch_l2(address: *const u8) {
+        prefetch_cache_line_l2(address);
     }
 
-    const STREAMS_LINES: bool = true;
+    const HAS_NON_TEMPORAL_STORES: bool = true;
 
     #[inline(always)]
-    unsafe fn stream_line(line: *const u8, to: *mut u8) {
+    unsafe fn stream_cache_line(from: *const u8, to: *mut u8) {
         use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
         // SAFETY: by this function's condition.
-        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(line.cast())) }
+        unsafe { _mm512_stream_si512(to.cast(), _mm512_loadu_si512(from.cast())) }
     }
 
     #[inline(always)]
-    unsafe fn stream_half_line(half: *const u8, to: *mut u8) {
+    unsafe fn stream_half_cache_line(half: *const u8, to: *mut u8) {
         use std::arch::x86_64::{_mm256_loadu_si256, _mm256_stream_si256};
         // SAFETY: by this function's condition.
         unsafe { _mm256_stream_si256(to.cast(), _mm256_loadu_si256(half.cast())) }
@@ -120,22 +122,22 @@ impl Isa for Neon {
     const CAPABILITY: CpuCapability = CpuCapability::Neon;
 }
 
-/// [`Isa::prefetch_second`], of the processor.
+/// [`Isa::prefetch_l2`] for every instruction set of x86-64.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn prefetch_line_second(address: *const u8) {
+fn prefetch_cache_line_l2(address: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-    // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+    // SAFETY: a hint, which every x86-64 processor has and which accesses no memory.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
 }
 
-/// [`Isa::prefetch`], of the processor.
+/// [`Isa::prefetch`] outside of kernels.
 #[inline(always)]
-pub fn prefetch_line(address: *const u8) {
+pub fn prefetch_cache_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which every x86-64 processor has and which touches nothing.
+        // SAFETY: a hint, which every x86-64 processor has and which accesses no memory.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -213,7 +215,7 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// The set in use, as a `CpuCapability`; 0 until somebody asks.
+/// The set in use, as a `CpuCapability`; 0 until the first call of [`cpu_capability`].
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 static OVERRIDE: Mutex<()> = Mutex::new(());
 
@@ -252,14 +254,14 @@ fn find_cpu_capability() -> CpuCapability {
 }
 
 fn capability_named(name: &str) -> Option<CpuCapability> {
-    // Sets that only matrix products have more of.
+    // These two differ from AVX-512 for matrix products only.
     let name = if ["avx512_bf16", "amx"].contains(&name) { "avx512" } else { name };
     CpuCapability::available().find(|set| set.name() == name)
 }
 
-/// Makes [`cpu_capability`] answer `capability` until the guard is dropped, for the whole process; `None` if the
-/// machine lacks the set. Holders of a guard wait for each other, so that tests of several sets share a process;
-/// a thread that holds one must not ask for a second.
+/// Makes [`cpu_capability`] return `capability` until the guard is dropped, for the whole process; `None` if the machine lacks the set.
+/// There is one guard at a time, for which threads wait, so that tests of several sets share a process; a thread that holds one must not
+/// call this again.
 ///
 /// ```
 /// use flambeau_vectorized::{CpuCapability, cpu_capability, override_cpu_capability};
@@ -291,13 +293,13 @@ impl Drop for CapabilityOverride {
     }
 }
 
-/// Which module the machine code of a loop belongs to: that of `Home`.
+/// Decides in which codegen unit the machine code of a loop is: that of the module of `Anchor`.
 ///
-/// The compiler keeps a method's code with the type it is called on, and recompiles the code of a module as a whole. A loop
-/// over formulas names the formula here: touching one file of formulas then recompiles its loops and nobody else's.
-pub trait Placed {
+/// The compiler puts a generic method into the codegen unit of the type it is called on, and recompiles units as a whole. A loop
+/// over formulas has the formula as its anchor: after a change of one file of formulas only the loops of that file are recompiled.
+pub trait CodegenAnchor {
     /// A type of that module; the loop's own type where there is no formula.
-    type Home;
+    type Anchor;
 }
 
 /// A loop, written once, that can be compiled for the instruction set `I`.
@@ -305,7 +307,7 @@ pub trait Placed {
 /// Implement it for every `I` at once, `impl<I: Isa, T: Lanes<I>> Kernel<I> for MyLoop<T>`, with the captured
 /// pointers and lengths as fields, and mark `run` and everything it calls `#[inline(always)]`: a body that is not
 /// inlined into the shim is compiled without the set's registers and runs a hundred times slower.
-pub trait Kernel<I: Isa, Output = ()>: Placed {
+pub trait Kernel<I: Isa, Output = ()>: CodegenAnchor {
     /// Does the work.
     ///
     /// # Safety
@@ -317,7 +319,7 @@ pub trait Kernel<I: Isa, Output = ()>: Placed {
 macro_rules! every_isa {
     ($($isa:ident),*) => {
         /// A kernel that exists for every instruction set of this architecture. Implemented by the compiler.
-        pub trait EveryIsa<Output = ()>: Placed + $(Kernel<$isa, Output> +)* {}
+        pub trait EveryIsa<Output = ()>: CodegenAnchor + $(Kernel<$isa, Output> +)* {}
         impl<Output, K: $(Kernel<$isa, Output> +)*> EveryIsa<Output> for K {}
 
         /// An element type that has vectors in every instruction set of this architecture. Implemented by the
@@ -338,50 +340,50 @@ every_isa!(Scalar);
 ///
 /// # Safety
 ///
-/// - Whatever the kernel itself asks for: its pointers are valid for its lengths.
+/// - Those of the kernel itself: its pointers are valid for its lengths.
 #[inline]
 pub unsafe fn dispatch<Output, K: EveryIsa<Output>>(kernel: K) -> Output {
     // SAFETY: the processor has the set: `CURRENT` holds only sets found available.
     unsafe {
         match cpu_capability() {
             #[cfg(target_arch = "x86_64")]
-            CpuCapability::Avx2 => <K::Home as Shims<Output, K>>::avx2(kernel),
+            CpuCapability::Avx2 => <K::Anchor as Shims<Output, K>>::avx2(kernel),
             #[cfg(target_arch = "x86_64")]
-            CpuCapability::Avx512 => <K::Home as Shims<Output, K>>::avx512(kernel),
+            CpuCapability::Avx512 => <K::Anchor as Shims<Output, K>>::avx512(kernel),
             #[cfg(target_arch = "aarch64")]
-            CpuCapability::Neon => <K::Home as Shims<Output, K>>::neon(kernel),
-            _ => <K::Home as Shims<Output, K>>::scalar(kernel),
+            CpuCapability::Neon => <K::Anchor as Shims<Output, K>>::neon(kernel),
+            _ => <K::Anchor as Shims<Output, K>>::scalar(kernel),
         }
     }
 }
 
-/// The functions that enter an instruction set, one for each; methods of a kernel's home so that their code goes there.
+/// The functions that enter an instruction set, one for each; they are methods of a kernel's anchor, which decides where their code is.
 trait Shims<Output, K> {
     /// # Safety
     ///
-    /// - What the kernel asks for.
+    /// - Those of the kernel.
     unsafe fn scalar(kernel: K) -> Output;
 
     /// # Safety
     ///
-    /// - The processor has AVX2, FMA, F16C, BMI, LZCNT and POPCNT; and what the kernel asks for.
+    /// - The processor has AVX2, FMA, F16C, BMI, LZCNT and POPCNT; and those of the kernel.
     #[cfg(target_arch = "x86_64")]
     unsafe fn avx2(kernel: K) -> Output;
 
     /// # Safety
     ///
-    /// - The processor has what `avx2` needs, and AVX-512 F, BW, DQ and VL; and what the kernel asks for.
+    /// - The processor has what `avx2` needs, and AVX-512 F, BW, DQ and VL; and those of the kernel.
     #[cfg(target_arch = "x86_64")]
     unsafe fn avx512(kernel: K) -> Output;
 
     /// # Safety
     ///
-    /// - The processor has NEON; and what the kernel asks for.
+    /// - The processor has NEON; and those of the kernel.
     #[cfg(target_arch = "aarch64")]
     unsafe fn neon(kernel: K) -> Output;
 }
 
-impl<Home, Output, K: EveryIsa<Output>> Shims<Output, K> for Home {
+impl<Anchor, Output, K: EveryIsa<Output>> Shims<Output, K> for Anchor {
     unsafe fn scalar(kernel: K) -> Output {
         // SAFETY: every processor has this set.
         unsafe { Kernel::<Scalar, Output>::run(kernel) }

@@ -1,8 +1,8 @@
-//! Arithmetic on one lane of an array: what each element type means by `+`, `<<` or a remainder.
+//! Arithmetic on one lane of an array: `+`, `<<` or a remainder of each element type.
 
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
-/// The arithmetic of one lane; what each method means is said at the vector trait that uses it.
+/// The arithmetic of one lane; the vector trait that uses a method documents it.
 pub trait Lane: flambeau_core::Element {
     const ZERO: Self;
     const ONE: Self;

@@ -35,12 +35,12 @@ pub trait Mask: Copy + BitAnd<Output = Self> + BitOr<Output = Self> + Not<Output
     fn all(self) -> bool;
 }
 
-/// A fixed number of elements that are kept together: loaded, stored, chosen from and compared for equality. What can be computed
-/// with them is [`Number`]'s, and whether they have an order [`Ordered`]'s.
+/// A fixed number of elements that are loaded, stored, selected and compared for equality together. [`Number`] adds arithmetic, and
+/// [`Ordered`] an order.
 pub trait Vector: Copy {
-    /// What a lane holds.
+    /// The type of a lane.
     type Element: Copy + 'static;
-    /// What a comparison gives.
+    /// The result of a comparison.
     type Mask: Mask;
     /// The number of lanes.
     const LANES: usize;
@@ -120,29 +120,29 @@ pub trait Ordered: Number {
     fn ge(self, other: Self) -> Self::Mask {
         other.le(self)
     }
-    /// The absolute value; of the least integer, itself.
+    /// The absolute value; that of the smallest integer is itself.
     fn abs(self) -> Self;
     /// `self` where `self < other`, else `other`: so `other` where either is NaN.
     fn min(self, other: Self) -> Self;
     /// `self` where `self > other`, else `other`: so `other` where either is NaN.
     fn max(self, other: Self) -> Self;
-    /// The lesser, or NaN where either is NaN, as `torch.minimum`.
+    /// The smaller one, or NaN where either is NaN, as `torch.minimum`.
     #[inline(always)]
     fn minimum(self, other: Self) -> Self {
         Self::select(self.ne(self), self, self.min(other))
     }
-    /// The greater, or NaN where either is NaN, as `torch.maximum`.
+    /// The larger one, or NaN where either is NaN, as `torch.maximum`.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
         Self::select(self.ne(self), self, self.max(other))
     }
-    /// [`Ordered::min`], which takes -0 for less than 0, as IEEE 754-2019 does.
+    /// [`Ordered::min`] in whose order -0 is less than 0, as in IEEE 754-2019.
     #[inline(always)]
     fn min_of_signed(self, other: Self) -> Self {
-        // Of equal numbers only zeros may differ; of two, this sum is -0 where either is.
+        // Equal numbers can only differ if they are zeros; this sum of two zeros is -0 where either is.
         signed_zeros(self, other, self.min(other), -((-self) - other))
     }
-    /// [`Ordered::max`], which takes 0 for greater than -0, as IEEE 754-2019 does.
+    /// [`Ordered::max`] in whose order 0 is greater than -0, as in IEEE 754-2019.
     #[inline(always)]
     fn max_of_signed(self, other: Self) -> Self {
         signed_zeros(self, other, self.max(other), self + other)
@@ -167,7 +167,7 @@ pub trait Integer:
     fn shl(self, by: Self) -> Self;
     /// `self >> by`, filled with the sign where `by` is negative or at least the width, as PyTorch.
     fn shr(self, by: Self) -> Self;
-    /// The quotient rounded towards zero; 0 where `other` is 0, and the least integer over -1 wraps.
+    /// The quotient rounded towards zero; 0 where `other` is 0, and the smallest integer divided by -1 wraps.
     fn div_trunc(self, other: Self) -> Self;
     /// The quotient rounded down, as Python's `//`; the exceptions of [`Integer::div_trunc`].
     fn div_floor(self, other: Self) -> Self;
@@ -194,8 +194,8 @@ pub trait Bits:
     fn shr(self, by: u32) -> Self;
 }
 
-/// Operations of f32 and f64. The functions of [`super::math`] are methods here; each states its error in units in
-/// the last place (ulp), as measured against a reference of higher precision.
+/// Operations of f32 and f64. The functions of [`super::math`] are methods here; each states its error in ulp, as measured against a
+/// reference of higher precision.
 pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     /// The vector of this one's bits.
     type Bits: Bits;
@@ -211,9 +211,9 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     fn sqrt(self) -> Self;
     /// `self * factor + term`, rounded once.
     fn mul_add(self, factor: Self, term: Self) -> Self;
-    /// The greatest integer not above.
+    /// The largest integer that is not above it.
     fn floor(self) -> Self;
-    /// The least integer not below.
+    /// The smallest integer that is not below it.
     fn ceil(self) -> Self;
     /// The nearest integer, halves to even, as `torch.round`.
     fn round(self) -> Self;
@@ -225,13 +225,13 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     fn scale_floor(self, n: Self) -> Self;
     /// `floor(log2(self))` of a positive normal number.
     fn exponent(self) -> Self;
-    /// `self / 2^n`, of a positive normal number, with the `n` that brings it into 3/4 to 3/2.
+    /// `self / 2^n`, of a positive normal number, with the `n` for which it is in 3/4 to 3/2.
     fn significand(self) -> Self;
     /// Each lane moved up by one, and the last of `before` in the first.
     fn slide_up(self, before: Self) -> Self;
     /// Each lane moved down by one, and the first of `after` in the last.
     fn slide_down(self, after: Self) -> Self;
-    /// The elements of `table` that the low four bits of `index` name.
+    /// The elements of `table` at the indices that are the low four bits of `index`.
     fn look_up(table: &'static [Self::Element; 16], index: Self::Bits) -> Self;
 
     /// `term - self * factor`, rounded once.
@@ -422,9 +422,9 @@ pub trait Float: Ordered<Element: FloatElement> + Div<Output = Self> {
     }
 }
 
-/// An element type and how it meets the vectors of the instruction set `I`.
+/// An element type, and how it is loaded into and stored from the vectors of the instruction set `I`.
 pub trait Lanes<I: Isa>: Copy + 'static {
-    /// What elements are computed in; f32 lanes for f16 and bf16, lanes of the type itself otherwise.
+    /// The vector that elements are computed in: of f32 lanes for f16 and bf16, of lanes of the type itself otherwise.
     type Vector: Number;
 
     /// One element as a lane holds it.
@@ -433,15 +433,15 @@ pub trait Lanes<I: Isa>: Copy + 'static {
     /// A lane's value as an element, rounded as [`Lanes::store`] rounds.
     fn narrow(value: <Self::Vector as Vector>::Element) -> Self;
 
-    /// Reads one element, aligned or not: the one way to an element of a type that is not named, since memory of `bool` may hold
-    /// any byte, of which all but 0 are true.
+    /// Reads one element, aligned or not. Generic code must read elements by this function, since memory of `bool` may hold any byte, of
+    /// which all but 0 are true.
     ///
     /// # Safety
     ///
     /// - `from` is valid for reading one element.
     #[inline(always)]
     unsafe fn load_one(from: *const Self) -> Self {
-        // SAFETY: this function's condition; any bytes are a value of every type but `bool`, which has a way of its own.
+        // SAFETY: this function's condition; any bytes are a value of every type but `bool`, which overrides this method.
         unsafe { from.read_unaligned() }
     }
 
@@ -484,7 +484,7 @@ pub trait Lanes<I: Isa>: Copy + 'static {
     /// - `to` is valid for writing `count` elements, and `count` is at most `Vector::LANES`.
     unsafe fn store_partial(vector: Self::Vector, to: *mut Self, count: usize);
 
-    /// Reads a whole vector where `count` is one, which is quicker, and else `count` elements.
+    /// Reads `count` elements, by the faster load of a whole vector if they are as many.
     ///
     /// # Safety
     ///
@@ -497,7 +497,7 @@ pub trait Lanes<I: Isa>: Copy + 'static {
         }
     }
 
-    /// Writes a whole vector where `count` is one, which is quicker, and else `count` elements.
+    /// Writes `count` elements, by the faster store of a whole vector if they are as many.
     ///
     /// # Safety
     ///

@@ -4,7 +4,7 @@
 //! the kernel inside one `#[target_feature]` function per set:
 //!
 //! ```
-//! use flambeau_vectorized::{Float, FloatLanes, Isa, Kernel, Placed, Vector, dispatch};
+//! use flambeau_vectorized::{Float, FloatLanes, Isa, Kernel, CodegenAnchor, Vector, dispatch};
 //!
 //! /// y = exp(-x * x), on lanes.
 //! #[inline(always)]
@@ -15,8 +15,8 @@
 //! /// Applies it to the `count` elements at `from`.
 //! struct Map<T> { from: *const T, to: *mut T, count: usize }
 //!
-//! impl<T> Placed for Map<T> {
-//!     type Home = Self;
+//! impl<T> CodegenAnchor for Map<T> {
+//!     type Anchor = Self;
 //! }
 //!
 //! impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Map<T> {
@@ -55,8 +55,8 @@
 //! when stored. `bool` is a lane type with logical arithmetic (`+` is or, `*` is and).
 //!
 //! **Soundness.** The methods of vectors are safe to call, though they execute instructions that only some
-//! processors have. That holds because a register type can be named only through a [`Lanes`] implementation for
-//! its set, the sets' names are not public, and [`Kernel::run`], where generic code meets them, is unsafe.
+//! processors have. That is sound because a register type can be named only through a [`Lanes`] implementation for
+//! its set, the sets' names are not public, and [`Kernel::run`], in which generic code uses them, is unsafe.
 
 mod array;
 mod convert;
@@ -82,8 +82,8 @@ pub use convert::{Convert, convert_slice, load_one};
 #[cfg(target_arch = "x86_64")]
 pub use isa::Avx512;
 pub use isa::{
-    CapabilityOverride, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Placed, Scalar, cpu_capability,
-    dispatch, override_cpu_capability, prefetch_line,
+    CapabilityOverride, CodegenAnchor, CpuCapability, EveryIsa, EveryLanes, Isa, Kernel, Scalar,
+    cpu_capability, dispatch, override_cpu_capability, prefetch_cache_line,
 };
 pub use lanes::{
     Bits, Float, FloatLanes, Integer, IntegerLanes, Lanes, Mask, Number, Ordered, OrderedLanes, Vector,

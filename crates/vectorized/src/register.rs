@@ -284,12 +284,12 @@ macro_rules! half_lanes {
     };
 }
 
-/// Defines functions on registers, all with the one condition that matters here.
+/// Defines functions on registers, all with the same safety condition.
 macro_rules! on_registers {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block)*) => {$(
         /// # Safety
         ///
-        /// - The processor has this instruction set, and pointers are valid for the elements that are touched.
+        /// - The processor has this instruction set, and pointers are valid for the elements that are accessed.
         #[inline(always)]
         unsafe fn $name($($argument: $type),*) -> $result {
             // SAFETY: this function's condition.

@@ -1,4 +1,4 @@
-//! Element types on arrays: every type on the scalar set, and the macro by which the other sets take their integers.
+//! Element types on arrays: every type on the scalar set, and the macro that implements the integers of the other sets.
 #![expect(unsafe_code, reason = "loads and stores go through raw pointers")]
 
 use half::{bf16, f16};

@@ -23,8 +23,8 @@ struct Map<'a, T, F> {
     formula: F,
 }
 
-impl<T, F> Placed for Map<'_, T, F> {
-    type Home = Self;
+impl<T, F> CodegenAnchor for Map<'_, T, F> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: FloatLanes<I>, F: Formula> Kernel<I> for Map<'_, T, F> {

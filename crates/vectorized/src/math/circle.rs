@@ -1,26 +1,26 @@
-//! Sines by points of the circle in a table and short polynomials around them, which f32 is content with.
+//! Sines from a table of points on the unit circle and short polynomials around them, whose precision suffices for f32.
 
 use super::super::lanes::{Bits, Float};
 use super::trigonometric::less_steps;
 use super::{FloatElement, Pair, polynomial};
 
-/// A turn of 16 steps.
+/// A table of 16 steps around the circle.
 pub struct Circle<T: 'static> {
     /// The step, pi/8, in three parts, of which the first is less than it.
     step: [T; 3],
     /// The sines of 0 to 15 steps, the first of them -0.
     sines: [T; 16],
-    /// What `sines` exceed the exact ones by.
+    /// The errors of `sines`: by how much they exceed the exact ones.
     excess: [T; 16],
     /// `(sin r - r) / r^3` in `r^2`, for `|r|` up to half a step, within 5e-10 of `sin r / r`.
     sin: [T; 2],
-    /// `(1 - cos r) / r^2`, the same way, within 4e-9 of `cos r`.
+    /// `(1 - cos r) / r^2`, in `r^2` too, within 4e-9 of `cos r`.
     cos: [T; 2],
 }
 
 impl<T: FloatElement> Circle<T> {
     /// The sine of `x` and `quadrants`, for `|x|` up to `REDUCTION_MAX`. With `x` as `high + low` and steps to `a` it is
-    /// `sin a + (cos a sin r - sin a (1 - cos r))`, summed from the least term on.
+    /// `sin a + (cos a sin r - sin a (1 - cos r))`, summed from the smallest term on.
     ///
     /// Zeros keep their sign: the step's second part is positive, so that `high` is -0 for -0, and what it is added to last is -0.
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<T: FloatElement> Circle<T> {
     }
 }
 
-/// Of f32.
+/// The table of f32.
 #[rustfmt::skip]
 pub(super) const CIRCLE: Circle<f32> = {
     use std::f32::consts::FRAC_1_SQRT_2;

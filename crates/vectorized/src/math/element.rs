@@ -1,7 +1,7 @@
 //! What the formulas of `math` need to know about f32 and f64: their layout, their limits, and coefficients.
 //!
-//! The polynomials interpolate at Chebyshev nodes, computed with 60 digits, then rounded. A name with `_LOW` is what
-//! its namesake leaves out of the exact value; `_SHORT` has so few digits that a product with an exponent is exact.
+//! The polynomials interpolate at Chebyshev nodes, computed with 60 digits, then rounded. A constant `X_LOW` is the exact value minus
+//! `X`; one with `_SHORT` has so few digits that its product with an exponent is exact.
 
 use std::ops::Div;
 
@@ -18,8 +18,8 @@ pub trait FloatElement: OrderedLane + Div<Output = Self> {
     /// The bits of 1.
     const ONE_BITS: u64;
     /// The bits of 3/4, where reduced significands begin.
-    const LEAST_SIGNIFICAND_BITS: u64;
-    /// The least positive normal number.
+    const MIN_SIGNIFICAND_BITS: u64;
+    /// The smallest positive normal number.
     const MIN_NORMAL: Self;
     /// 1.5 * 2^MANTISSA_BITS: adding it rounds to an integer, which the low bits then hold in two's complement.
     const ROUND: Self;
@@ -39,7 +39,7 @@ pub trait FloatElement: OrderedLane + Div<Output = Self> {
     const ERF_MAX: Self;
     /// The centre of the variable of `ERFC`, `(x - c) / (x + c)`.
     const ERFC_CENTRE: Self;
-    /// The greatest argument reduced by three parts of pi/2.
+    /// The largest argument that is reduced by three parts of pi/2.
     const REDUCTION_MAX: Self;
     /// ln 2.
     const LN_2: Self;
@@ -81,11 +81,11 @@ pub trait FloatElement: OrderedLane + Div<Output = Self> {
     const ERFC_LOW: Self;
     /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, for `z` up to 13: a quotient, within 5e-9; f32 only.
     const NORMAL_TAIL: (&'static [Self], &'static [Self]);
-    /// `piece_tables::TAIL` and `SLOPE`; `None` where coefficients of a low degree do not do.
+    /// `piece_tables::TAIL` and `SLOPE`; `None` where polynomials of low degree are not precise enough.
     const NORMAL_PIECES: Option<[&'static [[Self; 16]; 7]; 2]>;
-    /// `piece_tables::TANH`, the same way.
+    /// `piece_tables::TANH`; `None` as above.
     const TANH: Option<&'static [[Self; 16]; 8]>;
-    /// `piece_tables::SIGMOID`, the same way.
+    /// `piece_tables::SIGMOID`; `None` as above.
     const SIGMOID: Option<&'static [[Self; 16]; 8]>;
     /// `(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.
     const EXP: &'static [Self];
@@ -95,14 +95,14 @@ pub trait FloatElement: OrderedLane + Div<Output = Self> {
     const POWERS: &'static [Self; 16];
     /// What `POWERS` leaves out.
     const POWERS_LOW: &'static [Self; 16];
-    /// `POWERS`, from whose bits `i / 16` of the exponent's lowest are taken.
-    const BENT_POWERS: &'static [Self; 16];
+    /// `POWERS`, minus `i / 16` of the lowest bit of the exponent in their bits: the differences from a linear interpolation.
+    const POWER_RESIDUALS: &'static [Self; 16];
     /// `2^(1 - i / 16)`.
     const ROOTS: &'static [Self; 16];
     /// What `ROOTS` leaves out.
     const ROOTS_LOW: &'static [Self; 16];
-    /// For each sixteenth of the octave of reduced significands, by its place in a binade: a multiple of 1/32 near the reciprocal of
-    /// its middle, but 1 on both sides of 1.
+    /// For each sixteenth of the range of reduced significands, indexed by its position in a binade: a multiple of 1/32 near the
+    /// reciprocal of its middle, but 1 on both sides of 1.
     const INVERSES: &'static [Self; 16];
     /// `-ln` of `INVERSES`, with as few digits as `LN_2_SHORT`, so that the sum with a multiple of that is exact.
     const LOGS: &'static [Self; 16];
@@ -115,7 +115,7 @@ pub trait FloatElement: OrderedLane + Div<Output = Self> {
     const LONG_LOG: &'static [Self];
     /// Whether it is.
     const LONG_LOG_HAS_THIRD: bool;
-    /// Points of the circle; `None` where they are not quicker.
+    /// The table of points on the circle; `None` where it is not faster.
     const CIRCLE: Option<&'static Circle<Self>>;
     /// `(sin r - r) / r^3`, in `r^2`, for `|r| <= pi/4`.
     const SIN: &'static [Self];
@@ -145,12 +145,12 @@ macro_rules! float_element {
         impl FloatElement for $float {
             $($body)*
 
-            const BENT_POWERS: &[Self; 16] = &{
+            const POWER_RESIDUALS: &[Self; 16] = &{
                 let mut powers = *Self::POWERS;
                 let mut i = 0;
                 while i < 16 {
-                    let line = i << (Self::MANTISSA_BITS - 4);
-                    powers[i] = Self::from_bits(powers[i].to_bits() - line as $bits);
+                    let linear = i << (Self::MANTISSA_BITS - 4);
+                    powers[i] = Self::from_bits(powers[i].to_bits() - linear as $bits);
                     i += 1;
                 }
                 powers
@@ -179,7 +179,7 @@ float_element! { f32, u32:
     const MANTISSA_BITS: u32 = 23;
     const SIGN_MASK: u64 = 1 << 31;
     const ONE_BITS: u64 = 0x3f80_0000;
-    const LEAST_SIGNIFICAND_BITS: u64 = 0x3f40_0000;
+    const MIN_SIGNIFICAND_BITS: u64 = 0x3f40_0000;
     const MIN_NORMAL: Self = f32::MIN_POSITIVE;
     const THIRD_LOW: Self = -9.934107e-9;
     const ROUND: Self = 12_582_912.0;
@@ -295,7 +295,7 @@ float_element! { f64, u64:
     const MANTISSA_BITS: u32 = 52;
     const SIGN_MASK: u64 = 1 << 63;
     const ONE_BITS: u64 = 0x3ff0_0000_0000_0000;
-    const LEAST_SIGNIFICAND_BITS: u64 = 0x3fe8_0000_0000_0000;
+    const MIN_SIGNIFICAND_BITS: u64 = 0x3fe8_0000_0000_0000;
     const MIN_NORMAL: Self = f64::MIN_POSITIVE;
     const THIRD_LOW: Self = 1.850371707708594e-17;
     const ROUND: Self = 6_755_399_441_055_744.0;

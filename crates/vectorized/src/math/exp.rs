@@ -1,4 +1,4 @@
-//! Exponentials, and what is close to them; the sigmoid of f32 in pieces.
+//! Exponentials, functions made of them, and the sigmoid of f32, which is piecewise polynomial.
 
 use super::super::lanes::{Bits, Float, Mask};
 use super::pieces::Piece;
@@ -78,7 +78,7 @@ fn nearest<V: Float>(x: V) -> V {
     (x + round) - round
 }
 
-/// An integer that is hardly farther from `x * factor` than the nearest.
+/// An integer near `x * factor`: the nearest one, or one that is farther by a rounding error.
 #[inline(always)]
 fn nearest_product<V: Float>(x: V, factor: V) -> V {
     let round = V::splat(V::Element::ROUND);
@@ -113,7 +113,7 @@ pub(in super::super) fn scale_floored<V: Float>(x: V, n: V) -> V {
     x.scale(n.floor())
 }
 
-/// A multiple of 1/16 that is hardly farther from `x * factor` than the nearest, and bits that end with its sixteenths.
+/// A multiple of 1/16 near `x * factor`, the nearest one up to a rounding error, and bits that end with its sixteenths.
 #[inline(always)]
 pub(super) fn sixteenths<V: Float>(x: V, factor: V) -> (V, V::Bits) {
     let round = V::splat(V::Element::ROUND_SIXTEENTH);
@@ -133,19 +133,20 @@ pub(in super::super) fn exp<V: Float>(x: V) -> V {
     scaled_exp(n, index, rest)
 }
 
-/// With one product for the reduction and a polynomial of degree 2, whose slope at 0 makes up for most of what it leaves out. The
-/// bits of the sixteenths are a significand in straight pieces and its exponent; a table holds what bends them.
+/// With one product for the reduction and a polynomial of degree 2, whose slope at 0 compensates for most of the terms that it leaves
+/// out. The bits of the sixteenths, taken as those of a float, are a piecewise linear approximation of the power; a table holds the
+/// differences from the exact powers.
 #[inline(always)]
 pub(in super::super) fn exp_to_half<V: Float>(x: V) -> (V, bool) {
     const LARGEST: f64 = std::f64::consts::LN_2 / 32.0;
     const SLOPE: f64 = 1.0 + LARGEST * LARGEST / 8.0;
     let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
     let r = n.neg_mul_add(V::splat(V::Element::LN_2), x);
-    let bent = V::look_up(V::Element::BENT_POWERS, index).to_bits();
-    let power = V::from_bits(bent + index.shl(V::Element::MANTISSA_BITS - 4));
+    let residual = V::look_up(V::Element::POWER_RESIDUALS, index).to_bits();
+    let power = V::from_bits(residual + index.shl(V::Element::MANTISSA_BITS - 4));
     let slope = r.mul_add(V::constant(0.5), V::constant(SLOPE));
     let near = power * slope.mul_add(r, V::one());
-    // Where it is, and its power, is a normal number.
+    // Where the argument and its power are normal numbers.
     let is_near = x.abs().lt(V::constant(87.0));
     if is_near.all() { (near, true) } else { (V::select(is_near, near, exp(x)), false) }
 }
@@ -157,7 +158,7 @@ pub(super) fn exp_of_pair<V: Float>(x: Pair<V>) -> V {
     scaled_exp(n, index, rest + x.low)
 }
 
-/// [`sixteenths`] of `x log2(e)`, and what is left of `x`.
+/// [`sixteenths`] of `x log2(e)`, and the rest of `x`.
 #[inline(always)]
 fn reduced<V: Float>(x: V) -> (V, V::Bits, V) {
     let (n, index) = sixteenths(x, V::splat(V::Element::LOG2_E));
@@ -181,14 +182,15 @@ pub(in super::super) fn exp2<V: Float>(x: V) -> V {
 
 #[inline(always)]
 pub(in super::super) fn expm1<V: Float>(x: V) -> V {
-    let least = V::splat(V::Element::NEGLIGIBLE);
-    let x = (-least).max(V::splat(V::Element::EXP_RANGE.1).min(x));
+    let low = -V::splat(V::Element::NEGLIGIBLE);
+    let x = low.max(V::splat(V::Element::EXP_RANGE.1).min(x));
     // Half of it is never out of range before the whole is; but half a denormal loses a digit.
     let result = (Exponential::of(x).minus_one(1).value() * V::constant(2.0)).copysign(x);
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
 }
 
-/// In f32 1/2 and what the table has at the nearest point, with the sign of `x`, and last and least what the distance adds.
+/// In f32 it is 1/2, plus the table's value at the nearest point with the sign of `x`, plus the polynomial in the distance, which is the
+/// smallest term and is added last.
 #[inline(always)]
 pub(in super::super) fn sigmoid<V: Float>(x: V) -> V {
     let Some([points, values, slopes @ ..]) = V::Element::SIGMOID else {
@@ -214,7 +216,7 @@ fn sign_of<V: Float>(x: V) -> V::Bits {
 }
 
 /// With `n` a multiple of 1/16 near `x log2(e)`, `p = 2^(floor(n) + 1)` and `e^-x = t / p` it is `p / (p + t)`. A table holds `t` but
-/// for a small part, so that only the quotient needs more than working precision; its remainder is summed from the greatest term on.
+/// for a small part, so that only the quotient needs more than working precision; its remainder is summed from the largest term on.
 #[inline(always)]
 fn sigmoid_by_exponential<V: Float>(x: V) -> V {
     let x = clamp(x, (V::Element::EXP_RANGE.0, V::Element::NEGLIGIBLE));

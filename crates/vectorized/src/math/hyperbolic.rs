@@ -1,4 +1,4 @@
-//! tanh, sinh and cosh, from exponentials in two parts; tanh of f32 in pieces.
+//! tanh, sinh and cosh, from exponentials in two parts; tanh of f32 is piecewise polynomial.
 
 use super::super::lanes::Float;
 use super::exp::{Exponential, power_of_two};

@@ -5,7 +5,7 @@ use super::{FloatElement, Pair, polynomial};
 
 /// pi/2.
 #[inline(always)]
-fn quarter_turn<V: Float>() -> Pair<V> {
+fn frac_pi_2<V: Float>() -> Pair<V> {
     Pair::new(V::splat(V::Element::FRAC_PI_2), V::splat(V::Element::FRAC_PI_2_LOW))
 }
 
@@ -25,26 +25,26 @@ pub(in super::super) fn atan<V: Float>(x: V) -> V {
     let dividend = Pair::new(dividend, V::select(middle, less.low, zero));
     let divisor = Pair::new(divisor, V::select(middle, more.low, zero));
     let quotient = dividend.divided_by(divisor, divisor.high.recip());
-    // -1 / infinity leaves no rest, but computing it does.
+    // -1 / infinity is exact, but its remainder would be computed as NaN.
     let z = Pair::new(quotient.high, V::select(a.lt(V::constant(f64::INFINITY)), quotient.low, zero));
 
     let square = z.high * z.high;
     let arc = (square * z.high).mul_add(polynomial(square, V::Element::ATAN), z.low);
-    let turn = |scale: f64| {
+    let scaled_pi_2 = |scale: f64| {
         Pair::new(
             V::splat(V::Element::FRAC_PI_2) * V::constant(scale),
             V::splat(V::Element::FRAC_PI_2_LOW) * V::constant(scale),
         )
     };
-    let (eighth, quarter) = (turn(0.5), turn(1.0));
-    let base = V::select(near, zero, V::select(far, quarter.high, eighth.high));
-    let base_low = V::select(near, zero, V::select(far, quarter.low, eighth.low));
+    let (pi_4, pi_2) = (scaled_pi_2(0.5), scaled_pi_2(1.0));
+    let base = V::select(near, zero, V::select(far, pi_2.high, pi_4.high));
+    let base_low = V::select(near, zero, V::select(far, pi_2.low, pi_4.low));
     Pair::fast_sum(base, z.high).plus_low(base_low + arc).value().copysign(x)
 }
 
 const TAN_PI_8: f64 = std::f64::consts::SQRT_2 - 1.0;
 
-/// What asin and acos share: `asin(root)` as a pair, where `root` is `|x|` up to 1/2 and `sqrt((1 - |x|) / 2)`
+/// The common part of asin and acos: `asin(root)` as a pair, where `root` is `|x|` up to 1/2 and `sqrt((1 - |x|) / 2)`
 /// beyond, where `asin|x| = pi/2 - 2 asin(root)`.
 #[inline(always)]
 fn half_arc<V: Float>(magnitude: V, beyond: V::Mask) -> Pair<V> {
@@ -62,10 +62,9 @@ pub(in super::super) fn asin<V: Float>(x: V) -> V {
     let magnitude = x.abs();
     let beyond = magnitude.gt(V::constant(0.5));
     let arc = half_arc(magnitude, beyond);
-    let (quarter, two) = (quarter_turn::<V>(), V::constant(2.0));
-    let complement = Pair::fast_sum(quarter.high, -(arc.high * two))
-        .plus_low(arc.low.neg_mul_add(two, quarter.low))
-        .value();
+    let (pi_2, two) = (frac_pi_2::<V>(), V::constant(2.0));
+    let complement =
+        Pair::fast_sum(pi_2.high, -(arc.high * two)).plus_low(arc.low.neg_mul_add(two, pi_2.low)).value();
     V::select(beyond, complement, arc.value()).copysign(x)
 }
 
@@ -74,14 +73,14 @@ pub(in super::super) fn acos<V: Float>(x: V) -> V {
     let magnitude = x.abs();
     let beyond = magnitude.gt(V::constant(0.5));
     let arc = half_arc(magnitude, beyond);
-    let (quarter, two) = (quarter_turn::<V>(), V::constant(2.0));
+    let (pi_2, two) = (frac_pi_2::<V>(), V::constant(2.0));
 
     let negative = x.lt(V::zero());
     let low = V::select(negative, -arc.low, arc.low);
-    let middle = Pair::fast_sum(quarter.high, -arc.high.copysign(x)).plus_low(quarter.low - low).value();
+    let middle = Pair::fast_sum(pi_2.high, -arc.high.copysign(x)).plus_low(pi_2.low - low).value();
 
-    let (turn, turn_low) = (V::splat(V::Element::PI), V::splat(V::Element::PI_LOW));
-    let far = Pair::fast_sum(turn, -(arc.high * two)).plus_low(arc.low.neg_mul_add(two, turn_low)).value();
+    let (pi, pi_low) = (V::splat(V::Element::PI), V::splat(V::Element::PI_LOW));
+    let far = Pair::fast_sum(pi, -(arc.high * two)).plus_low(arc.low.neg_mul_add(two, pi_low)).value();
     let near = arc.value() * two;
     V::select(beyond, V::select(negative, far, near), middle)
 }

@@ -12,7 +12,7 @@ pub(super) struct Decomposed<V: Float> {
 }
 
 impl<V: Float> Decomposed<V> {
-    /// Of any, which it brings away from both ends of the range.
+    /// Of any positive finite number, which is scaled so that it is far from both ends of the range.
     #[inline(always)]
     pub(super) fn of(x: V) -> Self {
         let digits = V::Element::MANTISSA_BITS + 1;
@@ -23,7 +23,7 @@ impl<V: Float> Decomposed<V> {
         Self { exponent: moved.exponent - lifted, ..moved }
     }
 
-    /// Of a normal number that is less than half of the greatest.
+    /// Of a normal number that is less than half of the largest.
     #[inline(always)]
     fn of_middle(x: V) -> Self {
         let shifted = shifted_to_binade(x);
@@ -32,14 +32,14 @@ impl<V: Float> Decomposed<V> {
     }
 }
 
-/// Bits of a float that has in its binade the place of `x` in 3/4 to 3/2, or in that times a power of two.
+/// Bits of a float whose position in its binade is that of `x` in the range 3/4 to 3/2 times a power of two.
 #[inline(always)]
 fn shifted_to_binade<V: Float>(x: V) -> V::Bits {
-    x.to_bits() + V::Bits::splat(V::Element::ONE_BITS - V::Element::LEAST_SIGNIFICAND_BITS)
+    x.to_bits() + V::Bits::splat(V::Element::ONE_BITS - V::Element::MIN_SIGNIFICAND_BITS)
 }
 
-/// `floor(log2 x)` of a positive normal number, where no instruction has it: the biased exponent goes below the leading digit of
-/// 2^digits, which makes a float of it without a conversion from integers.
+/// `floor(log2 x)` of a positive normal number, where no instruction computes it: the biased exponent is put into the low bits of
+/// 2^digits, which makes it a float without a conversion from integers.
 #[inline(always)]
 pub(in super::super) fn exponent_by_bits<V: Float>(x: V) -> V {
     let digits = V::Element::MANTISSA_BITS;
@@ -48,11 +48,11 @@ pub(in super::super) fn exponent_by_bits<V: Float>(x: V) -> V {
     V::from_bits(x.to_bits().shr(digits) | base.to_bits()) - (base + bias)
 }
 
-/// [`Float::significand`] where no instruction has it.
+/// [`Float::significand`] where no instruction computes it.
 #[inline(always)]
 pub(in super::super) fn significand_by_bits<V: Float>(x: V) -> V {
-    let place = shifted_to_binade(x) & V::Bits::splat((1 << V::Element::MANTISSA_BITS) - 1);
-    V::from_bits(place + V::Bits::splat(V::Element::LEAST_SIGNIFICAND_BITS))
+    let fraction = shifted_to_binade(x) & V::Bits::splat((1 << V::Element::MANTISSA_BITS) - 1);
+    V::from_bits(fraction + V::Bits::splat(V::Element::MIN_SIGNIFICAND_BITS))
 }
 
 /// `ln significand` as `entry + entry_low + ln(1 + rest)`, where `entry` has few digits: with `c` near `1 / significand` it is
@@ -85,7 +85,7 @@ fn log_of_significand<V: Float>(x: &Decomposed<V>) -> Pair<V> {
     Pair::fast_sum(parts.entry, parts.rest).plus_low(parts.add_bend(parts.entry_low))
 }
 
-/// `exponent ln 2 + entry`, exactly, and what the constants of that leave out.
+/// `exponent ln 2 + entry`, exactly, and the low parts of these constants.
 #[inline(always)]
 fn log_of_entry<V: Float>(exponent: V, parts: &Parts<V>) -> Pair<V> {
     let high = exponent.mul_add(V::splat(V::Element::LN_2_SHORT), parts.entry);

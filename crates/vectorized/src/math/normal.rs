@@ -6,7 +6,7 @@ use super::exp::{sixteenths, tiny_expm1};
 use super::pieces::{by_pieces, in_pieces};
 use super::{FloatElement, Pair, or_beyond, polynomial};
 
-/// Where the probability of more is nothing in f32.
+/// From here on the probability that a normal variable is above the argument rounds to 0 in f32.
 const NORMAL_MAX: f64 = 14.7;
 
 /// `e^(z^2 / 2)` times the probability that a normal variable is above `z`, from 0 on, in f32: a quotient of polynomials, of which
@@ -49,7 +49,7 @@ fn normal_density<V: Float>(x: V) -> V {
 /// `1 / sqrt(2 pi)`.
 const FRAC_1_SQRT_TAU: f64 = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::FRAC_1_SQRT_2 / 2.0;
 
-/// `x` times the probability of less: `max(x, 0)` less `|x|` times the probability beyond `|x|`.
+/// `x` times the probability that a normal variable is below `x`: `max(x, 0)` minus `|x|` times the probability that it is above `|x|`.
 #[inline(always)]
 pub(in super::super) fn gelu<V: Float>(x: V) -> V {
     let Some([table, _]) = V::Element::NORMAL_PIECES else {
@@ -68,7 +68,7 @@ pub(in super::super) fn gelu<V: Float>(x: V) -> V {
     )
 }
 
-/// The derivative of [`gelu`]: the probability of less than `x`, and `x` times the density.
+/// The derivative of [`gelu`]: the probability that a normal variable is below `x`, plus `x` times the density.
 #[inline(always)]
 pub(in super::super) fn gelu_slope<V: Float>(x: V) -> V {
     let Some([_, table]) = V::Element::NORMAL_PIECES else {

@@ -1,7 +1,7 @@
-//! Functions in 16 pieces of a quarter, or of a half where it says so: a point near each multiple of that, then the coefficients of
-//! the powers of the distance from there, from the constant on.
+//! Piecewise polynomials on 16 intervals of length 1/4, or 1/2 where it says so: a point near each multiple of that, then the
+//! coefficients of the powers of the distance from the point, from the constant on.
 //!
-//! The polynomials have the least greatest relative error (by Lawson's iteration, computed with 40 digits, then rounded); of `SLOPE`,
+//! The polynomials have the minimax relative error (by Lawson's iteration, computed with 40 digits, then rounded); of `SLOPE`,
 //! which has a zero, the error is relative to at least 0.05.
 
 /// The probability that a normal variable is above the argument, within 2e-7.
@@ -109,8 +109,8 @@ pub(super) const TANH: [[f32; 16]; 8] = [
     ],
 ];
 
-/// The sigmoid less 1/2, which is odd, by halves, within 2e-9 of the lesser of the sigmoid and what it leaves of 1; interpolated where
-/// Chebyshev polynomials have their zeros. At its points it is nearly a multiple of 2^-24, so that adding 1/2 is exact.
+/// The sigmoid minus 1/2, which is odd, on intervals of 1/2, within 2e-9 of the smaller of the sigmoid and 1 minus it; interpolated at
+/// Chebyshev nodes. At its points it is nearly a multiple of 2^-24, so that adding 1/2 is exact.
 #[rustfmt::skip]
 pub(super) const SIGMOID: [[f32; 16]; 8] = [
     [

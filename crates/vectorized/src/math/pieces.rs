@@ -1,4 +1,4 @@
-//! Functions that are a short polynomial in each of 16 pieces of a range from 0 on, and something longer beyond.
+//! Functions that are approximated by a short polynomial on each of 16 intervals from 0 on, and by a longer formula beyond.
 
 use super::super::lanes::Float;
 

@@ -69,10 +69,10 @@ fn cos_reduced<V: Float>(r: Pair<V>, square: V) -> V {
     first.high + (square * square).mul_add(polynomial(square, V::Element::COS), low)
 }
 
-/// The sine of the reduced argument, `turns` quadrants further on.
+/// The sine of the reduced argument plus `quadrants` times pi/2.
 #[inline(always)]
-fn sin_shifted<V: Float>(x: Reduced<V>, turns: u64) -> V {
-    let quadrant = x.quadrant + V::Bits::splat(turns);
+fn sin_shifted<V: Float>(x: Reduced<V>, quadrants: u64) -> V {
+    let quadrant = x.quadrant + V::Bits::splat(quadrants);
     let square = x.rest.high * x.rest.high;
     let odd = V::bits_equal(quadrant & V::Bits::splat(1), V::Bits::splat(1));
     let value = V::select(odd, cos_reduced(x.rest, square), sin_reduced(x.rest, square));

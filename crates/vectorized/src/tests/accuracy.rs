@@ -3,7 +3,7 @@
 use super::double_double::{Dd, LN_2, LN_10};
 use super::*;
 
-/// The distance from the exact value in units of the last place of an f32 of its size.
+/// The distance from the exact value in ulp of an f32 of its size.
 fn ulp_f32(got: f32, exact: f64) -> f64 {
     let limit = f64::from(f32::MAX) * (1.0 + f64::from(f32::EPSILON) / 4.0);
     if exact.abs() >= limit {
@@ -17,7 +17,7 @@ fn ulp_f32(got: f32, exact: f64) -> f64 {
     (f64::from(got) - exact).abs() / 2f64.powi(exponent - 23)
 }
 
-/// The distance from the exact value in units of the last place of an f64 of its size.
+/// The distance from the exact value in ulp of an f64 of its size.
 fn ulp_f64(got: f64, exact: Dd) -> f64 {
     let exponent = ((exact.0.to_bits() >> 52) & 0x7ff).max(1) as i32 - 1075;
     ((got - exact.0) - exact.1).abs() / f64::from_bits((((exponent + 52) + 1023) as u64).max(1) << 52)
@@ -128,8 +128,8 @@ fn exponentials_of_halves_are_within_their_bound() {
     check(7, f64::from(f32::MIN_POSITIVE), half::bf16::from_bits);
 }
 
-/// The slope goes through zero near -0.75: only beyond -3.9 its error counts in units of its own last place, and before in that of
-/// at least 1/8.
+/// The derivative is zero near -0.75: only beyond -3.9 its error is measured in ulp of itself, and above that in ulp of itself or of 1/8,
+/// whichever is larger.
 #[test]
 fn slopes_of_gelu_are_within_their_bounds() {
     let error = |x: f64, got: f64| {

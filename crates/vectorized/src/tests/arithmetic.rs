@@ -10,8 +10,8 @@ struct Slide<'a, T> {
     to: &'a mut [Vec<T>; 2],
 }
 
-impl<T> Placed for Slide<'_, T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Slide<'_, T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: FloatLanes<I> + Default> Kernel<I> for Slide<'_, T> {
@@ -62,8 +62,8 @@ struct MapIntegers<'a, T, F> {
     formula: F,
 }
 
-impl<T, F> Placed for MapIntegers<'_, T, F> {
-    type Home = Self;
+impl<T, F> CodegenAnchor for MapIntegers<'_, T, F> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: IntegerLanes<I>, F: IntegerFormula> Kernel<I> for MapIntegers<'_, T, F> {
@@ -119,8 +119,8 @@ integer_formulas! {
     DivFloor |x, y| x.div_floor(y);
     Remainder |x, y| x.remainder(y);
     RemainderTrunc |x, y| x.remainder_trunc(y);
-    Least |x, y| x.minimum(y);
-    Greatest |x, y| x.maximum(y);
+    Minimum |x, y| x.minimum(y);
+    Maximum |x, y| x.maximum(y);
     LessOrEqual |x, y| V::select(x.le(y), V::one(), V::zero());
     LessAndUnequal |x, y| V::select(x.lt(y) & !x.eq(y), x, y);
 }
@@ -157,8 +157,8 @@ fn exact(name: &str, x: i128, y: i128, bits: u32) -> i128 {
         "DivFloor" => division(&|x, y| (x - ((x % y) + y) % y) / y),
         "Remainder" => division(&|x, y| ((x % y) + y) % y),
         "RemainderTrunc" => division(&|x, y| x % y),
-        "Least" => x.min(y),
-        "Greatest" => x.max(y),
+        "Minimum" => x.min(y),
+        "Maximum" => x.max(y),
         "LessOrEqual" => i128::from(x <= y),
         "LessAndUnequal" => {
             if x < y {
@@ -211,8 +211,8 @@ macro_rules! integers {
             check!(DivFloor);
             check!(Remainder);
             check!(RemainderTrunc);
-            check!(Least);
-            check!(Greatest);
+            check!(Minimum);
+            check!(Maximum);
             check!(LessOrEqual);
             check!(LessAndUnequal);
         }
@@ -239,8 +239,8 @@ fn bool_arithmetic_is_logical() {
         check(run_integers(set, Times, &x, &y), |x, y| x & y);
         check(run_integers(set, Minus, &x, &y), |x, y| x != y);
         check(run_integers(set, Complement, &x, &y), |x, _| !x);
-        check(run_integers(set, Greatest, &x, &y), |x, y| x | y);
-        check(run_integers(set, Least, &x, &y), |x, y| x & y);
+        check(run_integers(set, Maximum, &x, &y), |x, y| x | y);
+        check(run_integers(set, Minimum, &x, &y), |x, y| x & y);
     }
 }
 
@@ -254,8 +254,8 @@ struct Choose<'a, T> {
     counts: &'a mut [usize; 2],
 }
 
-impl<T> Placed for Choose<'_, T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Choose<'_, T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: OrderedLanes<I>> Kernel<I> for Choose<'_, T> {
@@ -334,8 +334,8 @@ fn partial_stores_leave_the_rest_alone() {
         to: *mut T,
         count: usize,
     }
-    impl<T> Placed for Copy<T> {
-        type Home = Self;
+    impl<T> CodegenAnchor for Copy<T> {
+        type Anchor = Self;
     }
 
     impl<I: Isa, T: Lanes<I>> Kernel<I> for Copy<T> {

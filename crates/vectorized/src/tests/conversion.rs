@@ -18,13 +18,13 @@ trait Reference: Convert + PartialEq + Default + std::fmt::Debug {
     fn inputs() -> Vec<Self>;
 }
 
-/// What x86 gives for a float as an integer of 32 or 64 bits.
+/// The result of x86's conversion of a float to an integer of 32 or 64 bits.
 fn truncated(value: Value, bits: u32) -> i128 {
-    let least = -(1i128 << (bits - 1));
+    let min = -(1i128 << (bits - 1));
     match value {
         Value::Integer(x) => x,
-        Value::Float(x) if x.is_nan() => least,
-        Value::Float(x) => Some(x as i128).filter(|x| (least..-least).contains(x)).unwrap_or(least),
+        Value::Float(x) if x.is_nan() => min,
+        Value::Float(x) => Some(x as i128).filter(|x| (min..-min).contains(x)).unwrap_or(min),
     }
 }
 
@@ -155,8 +155,8 @@ struct Normal<'a, T> {
     to: &'a mut [T],
 }
 
-impl<T> Placed for Normal<'_, T> {
-    type Home = Self;
+impl<T> CodegenAnchor for Normal<'_, T> {
+    type Anchor = Self;
 }
 
 impl<I: Isa, T: Lanes<I, Vector: Vector<Element = f32>>> Kernel<I> for Normal<'_, T> {

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// `high + low`, with `low` at most half a unit in the last place of `high`.
+/// `high + low`, with `low` at most half an ulp of `high`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dd(pub(super) f64, pub(super) f64);
 

@@ -16,7 +16,7 @@ fn inputs() -> (Vec<f64>, Vec<f64>) {
 
 fn bits<T: Copy + Into<f64>>(x: T) -> u64 {
     let x: f64 = x.into();
-    // The sign and payload of a NaN are nobody's business.
+    // The sign and payload of a NaN may differ.
     if x.is_nan() { 0x7ff8 << 48 } else { x.to_bits() }
 }
 
