@@ -35,18 +35,18 @@
 //!   which computes little.
 //! - Copies of rows in an order that only the indices tell prefetch the rows that come next.
 
-mod prefetch;
 mod copy;
 mod formulas;
+mod fused_map_sum;
 mod generate;
 mod machine;
-pub(crate) mod row_ops;
+mod prefetch;
 pub(crate) mod reduce;
+pub(crate) mod row_ops;
 mod rows;
 mod select;
 pub(crate) mod streaming;
 mod strided;
-mod fused_map_sum;
 mod tiles;
 mod transposed;
 
@@ -55,9 +55,9 @@ pub use formulas::{
     Comparison, FloatComparison, FloatFormula, IntegerFormula, NumberFormula, OrderedComparison,
     OrderedFormula,
 };
+pub(crate) use fused_map_sum::fused_map_sum;
 pub use generate::{generate, generate_by_index, generate_by_word, generate_by_word64, generate_normal};
 pub use select::{all_true, select_kernel};
-pub(crate) use fused_map_sum::fused_map_sum;
 
 use crate::dispatch_all_types;
 use crate::tensor_iterator::{Operand, TensorIterator};
@@ -208,6 +208,11 @@ where
     let input = T::SCALAR_TYPE;
     for_each_rows(
         iter,
-        &Kernel { inputs: [input; N], output, supports_nt_stores: rows::supports_nt_stores(input, output), run: &run },
+        &Kernel {
+            inputs: [input; N],
+            output,
+            supports_nt_stores: rows::supports_nt_stores(input, output),
+            run: &run,
+        },
     )
 }

@@ -68,7 +68,8 @@ pub fn find(name: &str) -> Result<&'static dyn OperatorInfo> {
     match BY_NAME.get(name).map(Vec::as_slice) {
         Some([(operator, _)]) => return Ok(*operator),
         Some([first, second, ..]) => {
-            let location = |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
+            let location =
+                |found: &Found| found.1.map_or_else(|| "the library".to_owned(), ToString::to_string);
             bail!(
                 InvalidArgument,
                 "{name}: expected one operator of that name but there is one from {} and one from {}",
@@ -145,7 +146,7 @@ impl DefinedOperator {
         while let Some(key) = keys.highest() {
             let composite = match key {
                 _ if key.is_backend() => self
-                    .given(DispatchKey::CompositeExplicitAutograd)
+                    .registered(DispatchKey::CompositeExplicitAutograd)
                     .or_else(|| self.registered(DispatchKey::CompositeImplicitAutograd)),
                 _ if key.is_layout() || key == DispatchKey::Autograd => {
                     self.registered(DispatchKey::CompositeImplicitAutograd)

@@ -6,25 +6,25 @@
 
 mod build;
 mod config;
-mod operand;
-mod trivial;
-mod reduction;
-mod types;
 mod for_each;
+mod operand;
+mod reduction;
+mod trivial;
+mod types;
 
 pub use config::Config;
+pub(crate) use for_each::{Along, grain_of};
+pub use for_each::{GRAIN, Pointers};
 pub use operand::{Operand, Operands};
 pub use reduction::{Dim, DimMask, Dims, Reduction, offsets};
 pub use types::{result_type, result_type_of};
-pub(crate) use for_each::{Along, grain_of};
-pub use for_each::{GRAIN, Pointers};
 
 use crate::Tensor;
 use flambeau_core::{Access, DimVec, Guarded, Result, ScalarType, bail, shape, with_guards};
 use operand::{Output, Role};
-pub(crate) use trivial::TrivialIter;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
+pub(crate) use trivial::TrivialIter;
 
 /// Operands, outputs first, and the shape of the loops over them. Filled in place, since moving it costs as much as a small kernel.
 ///

@@ -1,8 +1,5 @@
 //! A kernel: a function pointer, and its dispatch key. Tables of operators have it as a pointer without the function's type.
-#![expect(
-    unsafe_code,
-    reason = "function pointers are stored as thin pointers, and cast back when called"
-)]
+#![expect(unsafe_code, reason = "function pointers are stored as thin pointers, and cast back when called")]
 
 use flambeau_core::DispatchKey;
 use std::fmt;

@@ -9,7 +9,7 @@ pub struct Argument<'s> {
     pub rest: &'s str,
     /// Its name.
     pub name: &'s str,
-    /// Whether the schema says that the operator writes to it, `(a!)`. Some write without that annotation: the version of the storage tells.
+    /// Whether the schema says that the operator writes to it, `(a!)`. Some write without it: the storage's version tells.
     pub is_written: bool,
 }
 

@@ -34,7 +34,8 @@ pub fn copy_kernel(iter: &TensorIterator<'_>) -> Result<()> {
         let along = if streams { Along::Rows } else { Along::Columns };
         return iter.with_pointers(|data| {
             let result = &iter.operands()[0];
-            if let Some(columns) = transposed::nt_block_columns(result, data[0]).filter(|_| streams && moves) {
+            if let Some(columns) = transposed::nt_block_columns(result, data[0]).filter(|_| streams && moves)
+            {
                 return iter.for_each_block(data, dim, [columns, usize::MAX], Along::Rows, &|p, n, rows| {
                     stream_transposed_block(&p, n, rows, to.size());
                     streaming::fence(streams);
@@ -111,8 +112,13 @@ fn copy_transposed(
 /// Copies a transposed block by non-temporal stores: its square blocks are transposed in registers, the rest in a tile.
 fn stream_transposed_block(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
     let whole = |count: usize| count / gemm::tile_side(size) * gemm::tile_side(size);
-    let squares =
-        TileMatrix { from: p.data[1], row_stride: p.inner[1] as isize, rows: whole(n), len: whole(rows), size };
+    let squares = TileMatrix {
+        from: p.data[1],
+        row_stride: p.inner[1] as isize,
+        rows: whole(n),
+        len: whole(rows),
+        size,
+    };
     // SAFETY: the iterator gives addresses inside both operands; `should_stream` says that the processor has AVX-512.
     unsafe { gemm::stream_transposed(&squares, p.data[0], p.outer[0] as isize) };
     copy_blocks(p, 0..squares.rows, squares.len..rows, size);

@@ -1,8 +1,8 @@
 //! The sum of a formula over few elements, computed in one pass without a tensor for its terms.
 #![expect(unsafe_code, reason = "element access behind the guards that are taken here")]
 
-use super::prefetch::Prefetch;
 use super::formulas::FloatFormula;
+use super::prefetch::Prefetch;
 use super::reduce::{Epilogue, Sum, fold_dense};
 use super::rows::{Floats, Rows, dispatch_rows};
 use crate::{Tensor, dispatch_all_types};

@@ -5,7 +5,7 @@ use crate::Tensor;
 use crate::parallel::parallel_for;
 use crate::structured::with_guards;
 use crate::tensor_iterator::GRAIN;
-use crate::vectorized::{EveryIsa, Float, FloatLanes, Isa, Kernel, CodegenAnchor, Vector, dispatch};
+use crate::vectorized::{CodegenAnchor, EveryIsa, Float, FloatLanes, Isa, Kernel, Vector, dispatch};
 use flambeau_core::{Device, Element, Philox, Result, ensure};
 use std::mem::MaybeUninit;
 

@@ -6,8 +6,8 @@ use super::formulas::{
     OrderedFormula,
 };
 use crate::vectorized::{
-    EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, CodegenAnchor, Vector,
-    dispatch,
+    CodegenAnchor, EveryIsa, FloatLanes, IntegerLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes,
+    Vector, dispatch,
 };
 use flambeau_core::ScalarType;
 use std::marker::PhantomData;
@@ -57,7 +57,8 @@ impl<const N: usize> Rows<N> {
 
     /// These rows, written by non-temporal stores, if all of them begin at a cache line.
     pub(super) fn with_nt_stores(&self) -> Option<Self> {
-        let begin = self.to.addr().is_multiple_of(CACHE_LINE) && (self.rows == 1 || self.to_row % CACHE_LINE as i64 == 0);
+        let begin = self.to.addr().is_multiple_of(CACHE_LINE)
+            && (self.rows == 1 || self.to_row % CACHE_LINE as i64 == 0);
         begin.then_some(Rows { streams: true, ..*self })
     }
 
@@ -120,7 +121,7 @@ macro_rules! store_lanes {
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<T>();
             const STREAMS: bool =
-                I::STREAMS_LINES && T::Vector::LANES * size_of::<T>() >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
+                I::HAS_NON_TEMPORAL_STORES && T::Vector::LANES * size_of::<T>() >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -200,7 +201,8 @@ macro_rules! store_masks {
 
         impl<I: Isa, T: $lanes<I>, F: $formula<N>, const N: usize> LaneFormula<I, T, N> for $wrapper<F> {
             const OUTPUT_SIZE: usize = size_of::<bool>();
-            const STREAMS: bool = I::STREAMS_LINES && T::Vector::LANES >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
+            const STREAMS: bool =
+                I::HAS_NON_TEMPORAL_STORES && T::Vector::LANES >= CACHE_LINE / 2 && N <= MAX_STREAMING_INPUTS;
 
             #[inline(always)]
             unsafe fn apply(self, args: [T::Vector; N], to: *mut u8, _: usize) {
@@ -330,7 +332,7 @@ where
                         I::prefetch(from[i].wrapping_add(prefetch[i]));
                         touch_second_half::<I, T>(from[i]);
                     } else if prefetches {
-                        I::prefetch_second(from[i].wrapping_add(prefetch[i]));
+                        I::prefetch_l2(from[i].wrapping_add(prefetch[i]));
                         touch_second_half::<I, T>(from[i]);
                     }
                     args[i] = T::load(from[i].cast());
@@ -339,9 +341,9 @@ where
                 let mut results = VectorBuf::EMPTY;
                 formula.apply(args, if streams { (&raw mut results).cast() } else { to }, count);
                 if streams && lanes * F::OUTPUT_SIZE == CACHE_LINE {
-                    I::stream_line((&raw const results).cast(), to);
+                    I::stream_cache_line((&raw const results).cast(), to);
                 } else if streams {
-                    I::stream_half_line((&raw const results).cast(), to);
+                    I::stream_half_cache_line((&raw const results).cast(), to);
                 }
                 to = to.wrapping_add(lanes * F::OUTPUT_SIZE);
             }

@@ -6,7 +6,7 @@ use super::tiles::{self, for_each_rows};
 use crate::Tensor;
 use crate::structured::with_guards;
 use crate::tensor_iterator::TensorIterator;
-use crate::vectorized::{EveryIsa, Isa, Kernel, Lanes, Mask, CodegenAnchor, Vector, dispatch};
+use crate::vectorized::{CodegenAnchor, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
 use flambeau_core::{MemoryFormat, Result, ScalarType, bail, ensure};
 use std::marker::PhantomData;
 

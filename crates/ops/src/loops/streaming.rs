@@ -223,7 +223,7 @@ unsafe fn stream_parts(from: *const u8, to: *mut u8, bytes: usize) {
 unsafe fn stream_cache_lines(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(CACHE_LINE) {
         // SAFETY: inside both, and `to` is aligned. Other threads see the bytes after `fence`.
-        unsafe { Avx512::stream_line(from.add(at), to.add(at)) }
+        unsafe { Avx512::stream_cache_line(from.add(at), to.add(at)) }
     }
 }
 
@@ -270,14 +270,9 @@ pub(crate) fn copy_rows<'a, T: bytemuck::Pod>(
         unsafe { stream_whole_rows(to, width, source) }
         return fence(true);
     }
-    for_each_row(
-        to,
-        width,
-        source,
-        |row, from| {
-            if streams { stream_slice(from, row) } else { row.copy_from_slice(from) }
-        },
-    );
+    for_each_row(to, width, source, |row, from| {
+        if streams { stream_slice(from, row) } else { row.copy_from_slice(from) }
+    });
     fence(streams);
 }
 

@@ -28,7 +28,13 @@ pub(super) unsafe fn copy_strided(
 /// # Safety
 /// - As [`copy_strided`], with `size` that of `Bits`.
 #[inline(always)]
-unsafe fn copy_bits<Bits: Copy>(from: *const u8, from_stride: i64, to: *mut u8, to_stride: i64, count: usize) {
+unsafe fn copy_bits<Bits: Copy>(
+    from: *const u8,
+    from_stride: i64,
+    to: *mut u8,
+    to_stride: i64,
+    count: usize,
+) {
     if from_stride == 0 && to_stride == size_of::<Bits>() as i64 && count > 0 {
         // SAFETY: `from` is valid for one element, and `to` for `count`.
         unsafe {

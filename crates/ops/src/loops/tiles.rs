@@ -9,7 +9,7 @@ use super::strided::copy_strided;
 use super::transposed;
 use crate::dispatch_all_types;
 use crate::parallel::parallel_for;
-use crate::tensor_iterator::{Along, GRAIN, TrivialIter, Pointers, TensorIterator, grain_of};
+use crate::tensor_iterator::{Along, GRAIN, Pointers, TensorIterator, TrivialIter, grain_of};
 use crate::vectorized::convert_slice;
 use flambeau_core::{Guarded, Result, ScalarType};
 use std::mem::MaybeUninit;
@@ -124,7 +124,8 @@ impl<'k, const N: usize> OutputPolicy<'k, N> {
     /// The policy for a result of so many bytes, where `non_aliasing` says that it shares no memory with an argument, and `read` how many
     /// arguments are read side by side.
     fn sized(self, bytes: usize, non_aliasing: impl Fn() -> bool, read: impl Fn() -> usize) -> Self {
-        let streams = N <= rows::MAX_STREAMING_INPUTS && streaming::should_stream(bytes, read) && non_aliasing();
+        let streams =
+            N <= rows::MAX_STREAMING_INPUTS && streaming::should_stream(bytes, read) && non_aliasing();
         let prefetch = match streams {
             true => PREFETCH_DISTANCE,
             false if streaming::fills_most_of_llc(bytes) => PREFETCH_DISTANCE_IN_CACHE,
@@ -170,7 +171,9 @@ pub(super) fn for_each_rows<const N: usize>(iter: &TensorIterator<'_>, kernel: &
                 let alike = |guarded: Guarded<'_>| run_trivial(trivial.rows_alike(guarded), kernel);
                 trivial.with_guards::<_, N>(iter.name(), alike)
             }
-            None => trivial.with_guards::<_, N>(iter.name(), |guarded| run_trivial(trivial.rows(guarded), kernel)),
+            None => {
+                trivial.with_guards::<_, N>(iter.name(), |guarded| run_trivial(trivial.rows(guarded), kernel))
+            }
             Some((index, from)) => {
                 let convert = converter(from, trivial.dtype)?;
                 let numbered =
@@ -198,7 +201,8 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
     let policy = OutputPolicy::new(kernel).sized(bytes, non_aliasing, read);
     let needs_no_conversion =
         || operands[0].dtype() == output && (0..N).all(|i| operands[1 + i].dtype() == inputs[i]);
-    if let Some(dim) = transposed::transposed_dim(iter).filter(|_| needs_no_conversion() && transposed::is_dense_or_broadcast(&operands[0]))
+    if let Some(dim) = transposed::transposed_dim(iter)
+        .filter(|_| needs_no_conversion() && transposed::is_dense_or_broadcast(&operands[0]))
     {
         // Without non-temporal stores: rows of blocks are short, and such stores measured slower for them.
         return run_transposed(iter, dim, OutputPolicy::new(kernel));
@@ -218,7 +222,11 @@ fn run_strided<const N: usize>(iter: &TensorIterator<'_>, kernel: &Kernel<'_, N>
 }
 
 /// Block by block, for operands of which some are transposed, all of the kernel's types: blocks of those are transposed in tiles.
-fn run_transposed<const N: usize>(iter: &TensorIterator<'_>, dim: usize, policy: OutputPolicy<'_, N>) -> Result<()> {
+fn run_transposed<const N: usize>(
+    iter: &TensorIterator<'_>,
+    dim: usize,
+    policy: OutputPolicy<'_, N>,
+) -> Result<()> {
     let sizes: [usize; N] = std::array::from_fn(|i| iter.operands()[1 + i].dtype().size());
     let rows = sizes.iter().map(|&size| transposed::rows_of_block(size)).min().unwrap_or(1);
     iter.with_pointers(|data| {

@@ -35,7 +35,12 @@ pub(super) type WithOut = fn(&Tensor, &Tensor, &Tensor) -> Result<()>;
 
 /// The operator's result, written over a donated operand if the result would have its sizes, strides, type and keys.
 #[inline]
-pub(super) fn compute(a: MaybeDonated<'_>, b: MaybeDonated<'_>, functional: Functional, with_out: WithOut) -> Result<Tensor> {
+pub(super) fn compute(
+    a: MaybeDonated<'_>,
+    b: MaybeDonated<'_>,
+    functional: Functional,
+    with_out: WithOut,
+) -> Result<Tensor> {
     if is_reusable(&a, &b) {
         with_out(&a, &b, &a)?;
         return Ok(a.clone());

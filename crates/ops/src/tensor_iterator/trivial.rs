@@ -67,10 +67,12 @@ impl<'a> TensorIterator<'a> {
         config: Config,
     ) -> Result<bool> {
         let tensors = || {
-            let operand = inputs.iter().zip(geometries).map(|(tensor, geometry)| WithGeometry { tensor, geometry });
+            let operand =
+                inputs.iter().zip(geometries).map(|(tensor, geometry)| WithGeometry { tensor, geometry });
             operand.filter(|operand| !operand.tensor.is_wrapped_number())
         };
-        let Some(first) = tensors().find(|operand| operand.geometry.dim() > 0).or_else(|| tensors().next()) else {
+        let Some(first) = tensors().find(|operand| operand.geometry.dim() > 0).or_else(|| tensors().next())
+        else {
             return Ok(false);
         };
         if !first.geometry.is_contiguous() {
@@ -265,7 +267,10 @@ fn keeps_dtype(dtype: ScalarType, number: ScalarType) -> bool {
 type AccessRequest<'s> = (&'s Storage, Access);
 
 /// Up to [`MAX_INPUTS`] inputs, and the output after them.
-fn with_output<'s>(out: AccessRequest<'s>, reads: &[AccessRequest<'s>]) -> [AccessRequest<'s>; MAX_INPUTS + 1] {
+fn with_output<'s>(
+    out: AccessRequest<'s>,
+    reads: &[AccessRequest<'s>],
+) -> [AccessRequest<'s>; MAX_INPUTS + 1] {
     let mut all = [out; MAX_INPUTS + 1];
     all.iter_mut().zip(reads).for_each(|(slot, read)| *slot = *read);
     all

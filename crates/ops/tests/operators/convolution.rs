@@ -38,7 +38,10 @@ impl Case {
                             let input_index = |d: usize, o: usize, k: usize| {
                                 (o * self.stride[d] + k * self.dilation[d]).checked_sub(self.padding[d])
                             };
-                            let (Some(iy), Some(ix)) = (input_index(0, oy, ky), input_index(1, ox, kx)) else { continue };
+                            let (Some(iy), Some(ix)) = (input_index(0, oy, ky), input_index(1, ox, kx))
+                            else {
+                                continue;
+                            };
                             if iy < self.x[2] && ix < self.x[3] {
                                 let channel = o / filters * channels + c;
                                 f(

@@ -23,7 +23,13 @@ fn indices(sizes: &[i64], bound: i64) -> Result<Tensor> {
 }
 
 /// Calls `f(offset in self, offset in source)` for every element of an index of `sizes` along `dim` of `shape`, in order.
-fn for_each_element(shape: &[i64], sizes: &[i64], dim: usize, index: &[i64], mut f: impl FnMut(usize, usize)) {
+fn for_each_element(
+    shape: &[i64],
+    sizes: &[i64],
+    dim: usize,
+    index: &[i64],
+    mut f: impl FnMut(usize, usize),
+) {
     for (at, &i) in index.iter().enumerate() {
         let (mut left, mut offset, mut scale) = (at as i64, 0, 1);
         for d in (0..sizes.len()).rev() {
@@ -89,7 +95,9 @@ fn strided_operands_are_scattered_like_dense_ones() -> Result<()> {
         let index = ops::slice_tensor(&index, 0, Some(0), Some(350), 1)?;
         let mut want = target.to_vec::<f32>()?;
         let from = src.to_vec::<f32>()?;
-        for_each_element(&[700, 130], &[350, 130], dim, &index.to_vec::<i64>()?, |to, at| want[to] += from[at]);
+        for_each_element(&[700, 130], &[350, 130], dim, &index.to_vec::<i64>()?, |to, at| {
+            want[to] += from[at]
+        });
         ops::scatter_add_(&target, dim as i64, &index, &src)?;
         assert!(bits(&target.to_vec::<f32>()?) == bits(&want), "along {dim}");
     }

@@ -60,7 +60,8 @@ impl Case {
 
     /// The indices in the plane, in order, of each window.
     fn window(&self, oy: i64, ox: i64) -> Vec<usize> {
-        let coordinate = |d: usize, o: i64, k: i64| o * self.stride[d] - self.padding[d] + k * self.dilation[d];
+        let coordinate =
+            |d: usize, o: i64, k: i64| o * self.stride[d] - self.padding[d] + k * self.dilation[d];
         let mut all = vec![];
         for ky in 0..self.kernel[0] {
             for kx in 0..self.kernel[1] {

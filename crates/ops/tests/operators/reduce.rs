@@ -286,10 +286,12 @@ fn extremes_come_with_the_first_index() {
                         let op = if largest { ops::max_dim } else { ops::min_dim };
                         let (found, found_at) = op(&tensor, dim as i64, false).unwrap();
                         let input_rows = rows_of(&values(&tensor), sizes, &[dim]);
-                        let want: Vec<i64> = input_rows.iter().map(|l| first_extreme(l, largest) as i64).collect();
+                        let want: Vec<i64> =
+                            input_rows.iter().map(|l| first_extreme(l, largest) as i64).collect();
                         let what = format!("{layout} {dtype} {sizes:?} {dim}");
                         assert_eq!(ints(&found_at), want, "{what}");
-                        let at: Vec<f64> = input_rows.iter().zip(&want).map(|(l, i)| l[*i as usize]).collect();
+                        let at: Vec<f64> =
+                            input_rows.iter().zip(&want).map(|(l, i)| l[*i as usize]).collect();
                         assert_eq!(values(&found), at, "{what}");
                         if dtype != ScalarType::Bool {
                             let arg = if largest { ops::argmax } else { ops::argmin };

@@ -3,12 +3,12 @@
 #![expect(unsafe_code, reason = "reads dense elements that the callers have guards for")]
 
 use super::blocks::fold_dense_ordered;
-use super::fold::{RowFold, OrderedFold, computing_type};
+use super::fold::{OrderedFold, RowFold, computing_type};
 use super::folds::{Maximum, Minimum};
 use super::targets::row_fold;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, EveryIsa, Isa, Kernel, Lanes, Mask, CodegenAnchor, Vector, dispatch};
+use crate::vectorized::{CodegenAnchor, Convert, EveryIsa, Isa, Kernel, Lanes, Mask, Vector, dispatch};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType};
 use std::marker::PhantomData;

@@ -7,8 +7,8 @@ use super::fold::{BLOCK, CHUNK, Epilogue, FloatFold, NumberFold, OrderedFold};
 use crate::loops::prefetch::Prefetch;
 use crate::loops::rows::touch_second_half;
 use crate::vectorized::{
-    Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, CodegenAnchor, Vector, dispatch,
-    load_one,
+    CodegenAnchor, Convert, EveryIsa, FloatLanes, Isa, Kernel, Lanes, Mask, Number, OrderedLanes, Vector,
+    dispatch, load_one,
 };
 use flambeau_core::{Element, Scalar};
 use std::marker::PhantomData;
@@ -69,7 +69,16 @@ impl<T: Element, F> Folding<T, F> {
 impl<T, F: Copy> Folding<T, F> {
     /// The kernel for a single row of `n` elements.
     fn one_row(&self, from: *const T, n: usize, to: *mut T) -> FoldEachRow<T, F> {
-        FoldEachRow { from, n, row_stride: 0, to, count: 1, pairs: false, prefetch: self.prefetch, lanes: self.lanes }
+        FoldEachRow {
+            from,
+            n,
+            row_stride: 0,
+            to,
+            count: 1,
+            pairs: false,
+            prefetch: self.prefetch,
+            lanes: self.lanes,
+        }
     }
 }
 
@@ -105,7 +114,15 @@ where
         let (rows, count, to) = (rows.as_ptr(), rows.len(), to.cast::<T>());
         // SAFETY: the rows and `to` hold `n` elements.
         unsafe {
-            dispatch(AccumulateRows { rows, count, to, n, accumulators, lanes: self.lanes, element: PhantomData })
+            dispatch(AccumulateRows {
+                rows,
+                count,
+                to,
+                n,
+                accumulators,
+                lanes: self.lanes,
+                element: PhantomData,
+            })
         }
     }
 
@@ -304,7 +321,7 @@ pub(super) unsafe fn fold_block<I: Isa, T: Lanes<I>, F: LaneFold<I, T>>(
                 let later = from.cast::<u8>().wrapping_add(prefetch.distance);
                 if prefetch.by_halves {
                     if prefetch.distance != 0 {
-                        I::prefetch_second(later);
+                        I::prefetch_l2(later);
                     }
                     touch_second_half::<I, T>(from.cast());
                 } else if prefetch.distance != 0 {

@@ -3,9 +3,9 @@
 
 use super::accumulator::Words;
 use super::cascade::Cascade;
+use super::dim_counter::DimCounter;
 use super::fold::{BLOCK, CHUNK, DenseRows, RowFold};
 use super::source::Source;
-use super::dim_counter::DimCounter;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{Dim, GRAIN, Reduction};

@@ -3,7 +3,7 @@
 
 use super::blocks::{fold_dense_floats, fold_dense_ordered};
 use super::fold::{RowFold, computing_type};
-use super::folds::{SumOfExponentials, Maximum};
+use super::folds::{Maximum, SumOfExponentials};
 use super::targets::row_fold;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;

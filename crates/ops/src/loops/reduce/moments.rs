@@ -4,14 +4,15 @@
 
 use super::blocks::{Numbers, fold_block};
 use super::cascade::Cascade;
-use super::row_float::prefetch_for_row;
 use super::fold::{BLOCK, RowFold, computing_type};
 use super::folds::Sum;
+use super::row_float::prefetch_for_row;
 use super::targets::row_fold;
 use crate::loops::prefetch::Prefetch;
 use crate::tensor_iterator::DimMask;
 use crate::vectorized::{
-    Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, CodegenAnchor, Vector, dispatch, load_one,
+    CodegenAnchor, Convert, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Vector, dispatch,
+    load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};
@@ -136,7 +137,8 @@ pub(crate) trait MomentElement: Element + Convert + FloatElement {
 }
 
 /// The moments of numbers of which some are not finite, or so large that their sum or squares are not: in f64, one by one, by the
-/// algorithm of Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products* (1962), which forms no sum that could overflow.
+/// algorithm of Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products* (1962), whose intermediate results
+/// do not overflow.
 ///
 /// # Safety
 /// - `from` is valid for reading `n` elements.
@@ -198,7 +200,11 @@ pub(crate) unsafe fn moments_of<T: MomentElement>(from: *const T, n: usize) -> M
 /// # Safety
 /// - As [`moments_of`].
 #[inline]
-pub(crate) unsafe fn moments_with_prefetch<T: MomentElement>(from: *const T, n: usize, prefetch: Prefetch) -> Moments {
+pub(crate) unsafe fn moments_with_prefetch<T: MomentElement>(
+    from: *const T,
+    n: usize,
+    prefetch: Prefetch,
+) -> Moments {
     // SAFETY: this function's condition.
     let block = |start: usize| unsafe { T::block(from.add(start), BLOCK.min(n - start), prefetch) };
     if n <= BLOCK {

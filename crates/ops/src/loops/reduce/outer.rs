@@ -3,8 +3,8 @@
 
 use super::accumulator::Words;
 use super::any_fold::AnyFold;
-use super::source::Source;
 use super::dim_counter::DimCounter;
+use super::source::Source;
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::tensor_iterator::{GRAIN, Reduction};

@@ -95,7 +95,9 @@ impl Source {
         let mut counter = DimCounter::new(dims, start);
         for i in 0..n {
             // SAFETY: element `start + i` of each of the rows; `to` takes `n` elements in each of `width` pitches.
-            unsafe { self.copy(offset + counter.input, across, to.add(i * self.size()), pitch as i64, width) };
+            unsafe {
+                self.copy(offset + counter.input, across, to.add(i * self.size()), pitch as i64, width)
+            };
             counter.advance(1);
         }
     }

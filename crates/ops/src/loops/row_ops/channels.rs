@@ -67,7 +67,11 @@ impl Channels {
             let distance = self.next(image, channel) * size_of::<T>() as isize;
             // SAFETY: a row, by this function's condition.
             unsafe {
-                moments_with_prefetch(from.add(self.start(image, channel)), self.n, Prefetch::into_l1(distance as usize))
+                moments_with_prefetch(
+                    from.add(self.start(image, channel)),
+                    self.n,
+                    Prefetch::into_l1(distance as usize),
+                )
             }
         };
         Cascade::of((0..self.images).map(of_row), Moments::combine).unwrap_or_default()

@@ -68,7 +68,13 @@ impl RowOperand {
         if width > 1 {
             let mut counter = DimCounter::new(&self.row, 0);
             for i in 0..tile.n {
-                run(start.wrapping_offset(counter.input), i * size, across, (tile.pitch * size) as i64, width);
+                run(
+                    start.wrapping_offset(counter.input),
+                    i * size,
+                    across,
+                    (tile.pitch * size) as i64,
+                    width,
+                );
                 counter.advance(1);
             }
             return;
@@ -141,8 +147,11 @@ pub(super) fn map_rows<const N: usize>(
     }
     let n = mask.count(out.sizes()) as usize;
     let rows = out.numel() as usize / n;
-    let inner =
-        operands.iter().map(|operand| operand.kept.first().map_or(1, |dim| dim.size as usize)).min().unwrap_or(1);
+    let inner = operands
+        .iter()
+        .map(|operand| operand.kept.first().map_or(1, |dim| dim.size as usize))
+        .min()
+        .unwrap_or(1);
     let across = operands.iter().any(RowOperand::is_across);
     let width = if across { (GROUP_ELEMENTS / n).clamp(1, MAX_WIDTH) } else { 1 };
     let tile = Tile { n, size: kernel.size(), pitch: n + 16 };

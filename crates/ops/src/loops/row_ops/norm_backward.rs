@@ -13,7 +13,7 @@ use crate::loops::rows::Rows;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::{DimMask, GRAIN};
 use crate::vectorized::{
-    EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, CodegenAnchor, Vector, dispatch, load_one,
+    CodegenAnchor, EveryIsa, Float, FloatLanes, Isa, Kernel, Mask, Number, Vector, dispatch, load_one,
 };
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, Scalar};

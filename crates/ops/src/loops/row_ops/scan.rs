@@ -7,7 +7,7 @@
 
 use super::map_rows::map_rows;
 use crate::tensor_iterator::DimMask;
-use crate::vectorized::{Convert, Isa, Kernel, CodegenAnchor, dispatch, load_one};
+use crate::vectorized::{CodegenAnchor, Convert, Isa, Kernel, dispatch, load_one};
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType};
 use std::ops::Range;

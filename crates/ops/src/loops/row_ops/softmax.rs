@@ -5,7 +5,7 @@ use super::map_rows::{map_rows, should_stream_to};
 use super::row::{next_row_distance, row, write_row};
 use crate::gemm::Scratch;
 use crate::loops::formulas::FloatFormula;
-use crate::loops::reduce::{BLOCK, SumOfExponentials, RowFloat, computing_type};
+use crate::loops::reduce::{BLOCK, RowFloat, SumOfExponentials, computing_type};
 use crate::loops::rows::Rows;
 use crate::loops::rows::{Floats, RowKernel, dispatch_rows_of};
 use crate::tensor_iterator::DimMask;

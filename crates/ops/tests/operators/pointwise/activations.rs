@@ -125,7 +125,10 @@ fn gradients_with_cancellation() {
             let tolerance = if dtype == ScalarType::F32 { 1e-6 } else { 1e-9 };
             for (x, got) in numbers(&x).into_iter().zip(got) {
                 let expected = reference(x);
-                assert!((got - expected).abs() <= tolerance, "{name} {extra:?} of {x}: {got} and not {expected}");
+                assert!(
+                    (got - expected).abs() <= tolerance,
+                    "{name} {extra:?} of {x}: {got} and not {expected}"
+                );
             }
         }
     }
