@@ -1,4 +1,4 @@
-//! Reads `derivatives.yaml`: for each operator, one formula for each differentiable input, kept as text.
+//! Reads `derivatives.yaml`, which has for each operator one formula for each differentiable input. Formulas stay text here.
 
 mod text;
 mod typed;
@@ -15,7 +15,7 @@ use crate::yaml::{Entry, Kind, Node, Scalar, Value, entries};
 /// The whole file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derivatives {
-    /// The functions formulas may call, declared at the top of the file.
+    /// The functions that formulas may call, declared at the top of the file.
     pub helpers: Vec<Located<FunctionSchema>>,
     /// The operators, in the order of the file.
     pub entries: Vec<Derivative>,
@@ -28,9 +28,9 @@ pub struct Derivative {
     pub schema: FunctionSchema,
     /// Byte offset of the signature.
     pub at: usize,
-    /// The formulas, by the key they are registered under; `Default` is any other.
+    /// The formulas by dispatch key; `Default` is for all other keys.
     pub formulas: Vec<(String, Vec<Formula>)>,
-    /// Which outputs have gradients; all of them if not said.
+    /// Which outputs have gradients; if empty, all have.
     pub output_differentiability: Vec<Differentiable>,
 }
 
@@ -46,7 +46,7 @@ pub enum Differentiable {
 /// One formula.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
-    /// The inputs it gives gradients of, or the outputs it gives tangents of.
+    /// The inputs whose gradients it computes, or the outputs whose tangents it computes.
     pub names: Vec<String>,
     /// Whether it is a forward-mode formula (`result:`).
     pub forward: bool,
@@ -59,7 +59,7 @@ impl Derivatives {
     ///
     /// # Errors
     /// Every fault found, with its line: an operator that does not exist or has another signature, an
-    /// argument it does not have, unbalanced brackets in a formula, gradients used in two ways, ...
+    /// argument it does not have, unbalanced brackets in a formula, gradients named both `grad` and `grads[i]`, ...
     pub fn parse(source: Source<'_>, functions: &NativeFunctions) -> Result<Self, Faults> {
         let mut faults = Faults::default();
         let mut all = Self { helpers: vec![], entries: vec![] };
@@ -132,7 +132,7 @@ fn derivative(mut entry: Entry<'_>, functions: &NativeFunctions) -> Result<Deriv
     Ok(derivative)
 }
 
-/// The operator must exist, with this signature to the letter.
+/// Checks that the operator exists, with exactly this signature.
 fn check_operator(
     source: Source<'_>,
     text: &Scalar,
@@ -261,7 +261,7 @@ fn check_name(schema: &FunctionSchema, name: &str) -> Result<(), String> {
     }
 }
 
-/// Only tensors have derivatives.
+/// Checks that the named arguments are tensors: nothing else has a derivative.
 fn check_types(schema: &FunctionSchema, names: &[String]) -> Result<(), String> {
     let constant = |name: &String| {
         schema.arguments().find(|argument| argument.name == *name && !argument.ty.holds_tensors())

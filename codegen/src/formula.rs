@@ -1,8 +1,8 @@
 //! The language of derivative formulas: Rust's expressions, with tensors as values.
 //!
 //! `grad * (1 - result * result)`, `if p == 2 { grad * self * 2 } else { norm_backward(grad, self, p) }`.
-//! There are no borrows, no `?` and no clones: types are known from the operators' schemas, so a formula that
-//! does not type-check is refused before rustc sees it.
+//! There are no borrows, no `?` and no clones, which the generator inserts. Types are known from the operators' schemas, so that a
+//! formula that does not type-check is reported here, and not by rustc in generated code.
 
 mod ast;
 mod call;
@@ -22,7 +22,7 @@ pub use saved::{Saved, SavedWhat, Variable, saved};
 pub use scope::{Catalog, Direction, Scope};
 pub use types::{Conversion, Property, Ty};
 
-/// A formula that does not parse or does not type-check: what is wrong, at which byte of its text.
+/// The error of a formula that does not parse or type-check, and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormulaError {
     /// Byte offset into the formula.

@@ -1,4 +1,4 @@
-//! From entries to operators ready to be emitted: siblings derived, kernels named, everything checked.
+//! Builds the operators that are emitted from the entries of the file: derives variants, names kernels, and checks all.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use crate::schema::{Argument, BaseType, FunctionSchema, Return, Type};
 use crate::source::{Fault, Faults, Source};
 use crate::variants::{Variant, sibling, variant_of};
 
-/// An operator: an entry of the file, or one of its siblings.
+/// An operator: an entry of the file, or a variant that is derived from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Operator<'a> {
     pub(crate) schema: FunctionSchema,
@@ -21,13 +21,13 @@ pub(crate) struct Operator<'a> {
     pub(crate) method: Option<String>,
 }
 
-/// One function registered under one key or several.
+/// A kernel that is registered for one or several dispatch keys.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorKernel {
     /// Variants of `DispatchKey`.
     pub(crate) keys: Vec<&'static str>,
     pub(crate) path: KernelPath,
-    /// Whether only shapes are computed: the Meta kernel of a structured operator.
+    /// Whether it computes only shapes: the Meta kernel of a structured operator.
     pub(crate) meta_only: bool,
 }
 
@@ -36,8 +36,8 @@ impl Operator<'_> {
         naming::function(&self.schema.name)
     }
 
-    /// Whether a kernel must refuse operands with values beside such without: a call with both comes to it, since of their keys
-    /// `Meta` is the highest. Iterators refuse by themselves.
+    /// Whether the generated kernel checks that all operands are on one device. A call with tensors of several devices goes to the
+    /// kernel of the highest key, which is `Meta` if there is such a tensor. Iterators check this themselves.
     pub(crate) fn checks_devices(&self, kernel: &OperatorKernel) -> bool {
         kernel.keys == ["Meta"]
             && spans_devices(&self.schema)
@@ -49,10 +49,10 @@ impl Operator<'_> {
     }
 }
 
-/// The method names that would hide what every Rust type has.
+/// Method names that would hide methods of traits that every Rust type has.
 const TAKEN_METHODS: &[&str] = &["clone", "drop", "from", "into", "to_owned", "to_string", "default"];
 
-/// The operators of a file written for this project, in its order, siblings after their entry.
+/// The operators of a file written for this project, in its order; derived variants follow their entry.
 pub(crate) fn operators<'a>(
     source: Source<'_>,
     functions: &'a NativeFunctions,
@@ -99,7 +99,7 @@ fn expand(entry: &NativeFunction) -> Result<Vec<Operator<'_>>, String> {
     Ok(operators)
 }
 
-/// Fields that say nothing to this generator are refused rather than passed over.
+/// Fields of PyTorch's format that this generator does not support are errors, and not ignored.
 fn check_fields(entry: &NativeFunction) -> Result<(), String> {
     let unused = [
         (
@@ -143,7 +143,7 @@ fn check_types(schema: &FunctionSchema) -> Result<(), String> {
     }
 }
 
-/// The meta function of a structured operator describes each result, which must therefore be a new tensor.
+/// Checks that each result of a structured operator is a new tensor, which its meta function describes.
 fn check_structured(schema: &FunctionSchema) -> Result<(), String> {
     let new = |result: &Return| result.ty == Type::Base(BaseType::Tensor) && result.alias.is_none();
     if !schema.returns.is_empty() && schema.returns.iter().all(new) {
@@ -152,7 +152,7 @@ fn check_structured(schema: &FunctionSchema) -> Result<(), String> {
     Err("a structured operator returns new tensors and nothing else".to_owned())
 }
 
-/// The module that all kernels of an entry stand in.
+/// The module of all kernels of an entry.
 fn family(entry: &NativeFunction) -> Result<String, String> {
     let mut modules = entry.kernels().iter().map(|kernel| kernel.path.module());
     match modules.next() {
@@ -163,7 +163,7 @@ fn family(entry: &NativeFunction) -> Result<String, String> {
     }
 }
 
-/// Kernels with the same path become one, but that for `Meta` where it sees to it that no operand has values; a structured
+/// Kernels with the same path are merged, except the one for `Meta` if it checks that all operands are meta tensors. A structured
 /// operator gets a Meta kernel of its own.
 fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
     let mut kernels: Vec<OperatorKernel> = vec![];
@@ -192,7 +192,7 @@ fn kernels(entry: &NativeFunction) -> Result<Vec<OperatorKernel>, String> {
     Ok(kernels)
 }
 
-/// Whether a call may be given tensors of several devices: it takes more than one. A copy sees to it by itself.
+/// Whether a call can have tensors of several devices: the operator has several tensor arguments. A copy between devices is valid.
 fn spans_devices(schema: &FunctionSchema) -> bool {
     if schema.name.base == "copy_" {
         return false;
@@ -201,8 +201,8 @@ fn spans_devices(schema: &FunctionSchema) -> bool {
     tensors.len() > 1 || tensors.iter().any(|argument| matches!(argument.ty, Type::List(..)))
 }
 
-/// Of the overloads of one name, the one without an overload name has it bare, or else the first in the file; the others
-/// append their overload name.
+/// Names the methods. Of the overloads of one name, the one without an overload name, or else the first in the file, has the name itself;
+/// the others append their overload name.
 fn name_methods(source: Source<'_>, operators: &mut [Operator<'_>]) -> Vec<Fault> {
     let mut taken: HashSet<String> = HashSet::new();
     let mut faults = vec![];
@@ -230,13 +230,13 @@ fn name_methods(source: Source<'_>, operators: &mut [Operator<'_>]) -> Vec<Fault
     faults
 }
 
-/// Methods, and the functions without `Tensor self`, which become associated functions.
+/// Whether it is a method, or, without `Tensor self`, an associated function.
 fn is_method(operator: &Operator<'_>) -> bool {
     let schema = &operator.schema;
     !schema.is_out() && (operator.entry.method || schema.self_argument().is_none())
 }
 
-/// Two operators whose names read the same in Rust.
+/// Errors for operators that have the same name in Rust.
 fn clashes(source: Source<'_>, operators: &[Operator<'_>]) -> Vec<Fault> {
     let mut seen: HashMap<String, &FunctionSchema> = HashMap::new();
     let mut faults = vec![];

@@ -1,8 +1,8 @@
-//! Schema names and types to Rust names and types, and nowhere else.
+//! The mapping from names and types of schemas to those of Rust. All of it is here.
 
 use crate::schema::{Argument, BaseType, Default, FunctionSchema, Literal, OperatorName, Return, Type};
 
-/// Words that Rust keeps for itself, and `self`, which only methods have.
+/// Keywords of Rust, and `self`, which only methods have.
 const KEYWORDS: &[&str] = &[
     "as", "async", "await", "box", "break", "const", "continue", "crate", "do", "dyn", "else", "enum",
     "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match",
@@ -11,7 +11,7 @@ const KEYWORDS: &[&str] = &[
     "yield", "abstract", "become",
 ];
 
-/// A name that Rust accepts: `self_`, `type_`.
+/// A valid Rust identifier: `self_`, `type_`.
 pub(crate) fn identifier(name: &str) -> String {
     if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
@@ -60,7 +60,7 @@ pub(crate) fn dispatch_key(key: &str) -> Option<&'static str> {
     })
 }
 
-/// The type of a parameter, if it has one yet.
+/// The Rust type of a parameter, if it is supported.
 pub(crate) fn parameter(ty: &Type) -> Option<String> {
     match ty {
         Type::Base(BaseType::Tensor) => Some("&Tensor".to_owned()),
@@ -86,7 +86,7 @@ fn list(element: &Type, size: Option<u32>) -> Option<String> {
     }
 }
 
-/// The method of `Arguments` that takes a value of the type out of a boxed call, if there is one.
+/// The method of `Arguments` that unboxes a value of the type, if there is one.
 pub(crate) fn boxed(ty: &Type) -> Option<String> {
     let name = match ty {
         Type::Optional(inner) => return boxed(inner).map(|name| format!("optional_{name}")),
@@ -182,7 +182,7 @@ fn literal(value: &Literal, ty: &Type) -> Option<String> {
     }
 }
 
-/// Lists are borrowed, except the masks, whose length is part of their type.
+/// A list: by reference, except a list of bools of fixed length, which is an array.
 fn listed(items: &[String], element: &Type, size: Option<u32>) -> String {
     let by_value = *element == Type::Base(BaseType::Bool) && size.is_some();
     format!("{}[{}]", if by_value { "" } else { "&" }, items.join(", "))

@@ -13,7 +13,7 @@ use crate::schema::{FunctionSchema, OperatorName};
 use crate::source::{Fault, Faults, Source};
 use crate::yaml::{Entry, Scalar, entries};
 
-/// A value and the byte of the file where it stands.
+/// A value and its position in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Located<T> {
     /// The value.
@@ -33,20 +33,20 @@ pub struct NativeFunction {
     pub function: bool,
     /// Whether it is a method of `Tensor`.
     pub method: bool,
-    /// The kernel behind each key, one key an item, in the order of the file. Without the field the kernel
-    /// is composite and has the operator's name; an empty table has none at all.
+    /// The kernel for each dispatch key, one item for each key, in the order of the file. Without the field the kernel
+    /// is composite and has the operator's name; with an empty table there is no kernel.
     pub dispatch: Option<Vec<Kernel>>,
-    /// Whether shapes and values are computed apart, so that siblings can be derived.
+    /// Whether shapes and values are computed by separate functions, so that variants can be derived.
     pub structured: bool,
-    /// The structured operator that does the work.
+    /// The structured operator whose kernel it uses.
     pub structured_delegate: Option<Located<OperatorName>>,
     /// `TensorIteratorBase`, or nothing.
     pub structured_inherits: Option<String>,
-    /// The siblings to derive.
+    /// The variants to derive.
     pub autogen: Vec<Located<OperatorName>>,
     /// Its tags.
     pub tags: Vec<String>,
-    /// The Python module it is put in.
+    /// Its Python module.
     pub python_module: Option<String>,
     /// `factory` or `dummy`, where the category cannot be told from the signature.
     pub category_override: Option<String>,
@@ -70,7 +70,7 @@ pub struct NativeFunction {
     pub doc: Option<String>,
 }
 
-/// All entries of a file, in its order, and where to find each by name.
+/// All entries of a file, in its order, with an index by name.
 #[derive(Clone, Debug)]
 pub struct NativeFunctions {
     /// The entries.
@@ -89,8 +89,7 @@ impl NativeFunctions {
     /// Reads a file and checks each entry by itself and against the others.
     ///
     /// # Errors
-    /// Every fault found, with its line; the entries are
-    /// checked against each other once each is sound by itself.
+    /// All faults, with their lines. The entries are checked against each other only if each is valid by itself.
     pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
         let mut faults = Faults::default();
         let read: Vec<NativeFunction> =
@@ -136,7 +135,7 @@ fn function(mut entry: Entry<'_>) -> Result<NativeFunction, Fault> {
     Ok(function)
 }
 
-/// Reads a schema that stands in a YAML file.
+/// Parses a schema in a YAML file.
 pub(crate) fn parse_schema(source: Source<'_>, text: &Scalar) -> Result<FunctionSchema, Fault> {
     FunctionSchema::parse(&text.text).map_err(|error| text.fault(source, error.at, error.message))
 }

@@ -1,4 +1,4 @@
-//! The schema language of operators: what one says, and how it prints back as it was.
+//! The schema language of operators: parsing a schema, and printing it back unchanged.
 
 mod literal;
 mod parse;
@@ -9,7 +9,7 @@ use std::fmt;
 pub use literal::Literal;
 pub(crate) use parse::{argument, is_identifier};
 
-/// A schema that could not be read: what is wrong, at which byte of its text.
+/// The error of a schema that could not be parsed, and its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
     /// Byte offset into the schema's text.
@@ -40,7 +40,7 @@ pub struct FunctionSchema {
     pub keyword: Vec<Argument>,
     /// Arguments after the `*` that the operator writes: the `out=` group.
     pub out: Vec<Argument>,
-    /// What comes back, in order.
+    /// The results, in order.
     pub returns: Vec<Return>,
 }
 
@@ -55,7 +55,7 @@ pub struct OperatorName {
     pub overload: String,
 }
 
-/// The operators that Python can join with an assignment.
+/// The operators that have an augmented assignment in Python, such as `+=`.
 const AUGMENTED: &[&str] =
     &["add", "sub", "mul", "div", "mod", "pow", "lshift", "rshift", "and", "xor", "or"];
 
@@ -83,7 +83,7 @@ pub struct Return {
     pub alias: Option<Alias>,
 }
 
-/// A default value: its text, and what the text says.
+/// A default value: its text and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Default {
     /// As written: `1e-05`, `[0,1]`, `"mean"`.
@@ -168,7 +168,7 @@ base_types! {
 }
 
 impl FunctionSchema {
-    /// Reads a schema. The text must be in the form in which schemas print: one space after each comma.
+    /// Parses a schema. The text must be formatted as schemas are printed, with one space after each comma.
     ///
     /// # Errors
     /// What is wrong and at which byte: the syntax, an unknown type, a default of the wrong type, a name
@@ -213,7 +213,7 @@ impl FunctionSchema {
         self.returns.iter().any(|result| result.alias.as_ref().is_some_and(|alias| !alias.writes()))
     }
 
-    /// Whether `dtype, layout, device, pin_memory` stand side by side, as in a factory.
+    /// The range of the keyword arguments `dtype, layout, device, pin_memory`, if the operator has them, as factories have.
     pub fn tensor_options(&self) -> Option<std::ops::Range<usize>> {
         const GROUP: [(&str, BaseType); 4] = [
             ("dtype", BaseType::ScalarType),

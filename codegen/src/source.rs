@@ -1,8 +1,8 @@
-//! Where a piece of YAML stands in its file, and faults that point at it.
+//! Positions in YAML files, and faults that point at them.
 
 use std::fmt;
 
-/// A file as the generator sees it: the name to print in faults, and the text.
+/// An input file: its name, which faults print, and its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// What to call the file in a message.
@@ -11,7 +11,7 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-/// One thing wrong with an input file: where, what, and the line it stands on.
+/// An error in an input file: its position, the message, and the text of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file, as [`Source::name`].
@@ -26,7 +26,7 @@ pub struct Fault {
     caret: usize,
 }
 
-/// Everything wrong with the inputs, in the order of the files.
+/// All errors in the inputs, in the order of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults(pub Vec<Fault>);
 
@@ -38,8 +38,8 @@ impl Source<'_> {
         Fault { file: self.name.to_owned(), line, column, message: message.into(), snippet, caret }
     }
 
-    /// A fault inside a scalar whose text is not in the file as it stands (folded or escaped): the line is
-    /// the scalar's, the snippet and the caret are the scalar's own text.
+    /// A fault inside a scalar whose text differs from that in the file, because it is folded or escaped: the line number is that
+    /// of the scalar, and the snippet and the caret show the scalar's text.
     pub fn fault_within(
         &self,
         offset: usize,
@@ -104,7 +104,7 @@ impl Faults {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// Keeps a value, or keeps what is wrong with it.
+    /// Returns the value, or collects the fault.
     pub(crate) fn take<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         result.map_err(|fault| self.0.push(fault)).ok()
     }

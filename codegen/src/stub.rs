@@ -1,20 +1,20 @@
-//! The functions that an operator's author has to fill in, with the parameters that its schema gives them.
+//! The functions that the author of an operator has to complete, with the parameters of its schema.
 
 use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 
-/// How an operator is written.
+/// How an operator is implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stub<'a> {
     /// A formula of one, two or three tensors, element by element.
     Pointwise(&'a str),
-    /// Shapes first, then the filling of outputs.
+    /// A meta function that computes shapes, and a kernel that fills the outputs.
     Structured,
-    /// Other operators, put together.
+    /// Calls of other operators.
     Composite,
 }
 
-/// What stands where, from the root of the crate, so that a stub needs no `use`.
+/// The paths of names from the root of the crate, so that a stub needs no `use`.
 const PATHS: &[(&str, &str)] = &[
     ("Tensor", "crate"),
     ("Generator", "flambeau_core"),
@@ -31,10 +31,10 @@ pub fn kernel_name(schema: &FunctionSchema) -> String {
     naming::function(&schema.name)
 }
 
-/// The kernel of an operator as Rust that compiles: a formula is complete, everything else refuses to run.
+/// The kernel of an operator as Rust that compiles: a formula is complete, and all other kernels return an error.
 ///
 /// # Errors
-/// Why the schema has no such kernel, in one sentence.
+/// The reason why the schema has no such kernel, in one sentence.
 pub fn kernel_stub(schema: &FunctionSchema, stub: Stub<'_>, doc: &str) -> Result<String, String> {
     match stub {
         Stub::Pointwise(formula) => pointwise(schema, formula, doc),

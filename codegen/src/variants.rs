@@ -1,11 +1,11 @@
-//! From one entry to its siblings: the schemas of `add_.Tensor` and `add.out`, given that of `add.Tensor`.
+//! Derives variants of an operator: the schemas of `add_.Tensor` and `add.out` from that of `add.Tensor`.
 
 use crate::schema::{Alias, AliasSet, Argument, BaseType, FunctionSchema, OperatorName, Return, Type};
 
-/// How a sibling differs from the entry it is derived from.
+/// How a variant differs from the entry from which it is derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Writes nothing and returns what the original wrote: `rrelu_with_noise_functional`.
+    /// Writes nothing, and returns the values that the original writes: `rrelu_with_noise_functional`.
     Functional,
     /// Writes its `self`: `add_.Tensor`.
     InPlace,
@@ -13,14 +13,14 @@ pub enum Variant {
     Out,
 }
 
-/// What PyTorch calls overloads that write into arguments, where the name does not say so.
+/// PyTorch's names of `out=` overloads that do not end in `out`.
 const OUT_BY_ANOTHER_NAME: &[&str] =
     &["dim_max", "dim_min", "dim_values", "grad_input", "out_mode", "values", "values_stable"];
 
-/// Which variant a sibling's name asks for.
+/// The variant that has this name.
 pub fn variant_of(name: &OperatorName) -> Variant {
     let overload = name.overload.as_str();
-    // `xlogy.OutTensor` is the one family that says it first.
+    // `xlogy.OutTensor` and its overloads are the only ones that begin with it.
     let is_out = overload == "out"
         || overload.ends_with("_out")
         || overload.starts_with("Out")
@@ -32,10 +32,10 @@ pub fn variant_of(name: &OperatorName) -> Variant {
     }
 }
 
-/// The schema of a sibling, named as `autogen` names it.
+/// The schema of a variant with the name that `autogen` gives.
 ///
 /// # Errors
-/// Why the original has no such sibling, in one sentence.
+/// The reason why the original has no such variant, in one sentence.
 pub fn sibling(original: &FunctionSchema, name: &OperatorName) -> Result<FunctionSchema, String> {
     let mut schema = match variant_of(name) {
         Variant::Functional if original.is_functional() => {
@@ -43,12 +43,12 @@ pub fn sibling(original: &FunctionSchema, name: &OperatorName) -> Result<Functio
         }
         Variant::Functional => functional(original)?,
         Variant::InPlace => in_place(original)?,
-        // What the original writes beside its results, it writes beside `out=` too.
+        // Arguments that the original writes are written by the `out=` variant too.
         Variant::Out if !original.is_in_place() && !original.is_out() => out(original)?,
         Variant::Out => out(&functional(original)?)?,
     };
     schema.name = name.clone();
-    // The one argument that PyTorch calls by the name of its overload.
+    // The only argument to which PyTorch gives the name of the overload.
     if let ([out], "grad_input") = (schema.out.as_mut_slice(), name.overload.as_str()) {
         out.name = name.overload.clone();
     }
@@ -60,7 +60,7 @@ fn written(letter: u8) -> Option<Alias> {
     Some(Alias { before: vec![AliasSet { name, write: true }], after: vec![] })
 }
 
-/// Reads what the original writes, and returns it beside what the original returns.
+/// The functional variant: it only reads the arguments that the original writes, and returns their new values as further results.
 fn functional(original: &FunctionSchema) -> Result<FunctionSchema, String> {
     if original.is_out() {
         return Err("an `out=` operator has no functional sibling".to_owned());

@@ -1,4 +1,4 @@
-//! A YAML document as a tree whose every node knows where it stands in the file.
+//! A YAML document as a tree of nodes with their positions in the file.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use serde_saphyr::{Location, Spanned};
 
 use crate::source::{Fault, Source};
 
-/// A node and the byte where it begins.
+/// A node and the byte offset of its start.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) at: usize,
     pub(crate) value: Value,
 }
 
-/// What a node holds. YAML's own reading of a plain scalar (`True`, `3`) is kept beside its text.
+/// The value of a node. A plain scalar (`True`, `3`) has both its text and the type that YAML gives it.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Scalar(Scalar),
@@ -23,20 +23,20 @@ pub(crate) enum Value {
     Map(Vec<(Scalar, Node)>),
 }
 
-/// A scalar's text, with the way from a position in the text back to the file.
+/// A scalar's text, and the mapping from positions in the text to those in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
     /// The text, without quotes and escapes.
     pub text: String,
-    /// What YAML itself reads in the text.
+    /// The type that YAML gives it.
     pub kind: Kind,
     /// Byte offset into the file.
     pub at: usize,
-    /// Where the text begins, if it stands in the file as it is (neither folded nor escaped).
+    /// Where the text starts, if it is in the file unchanged (neither folded nor escaped).
     body: Option<usize>,
 }
 
-/// What YAML reads in a scalar.
+/// The type of a scalar in YAML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Plain text, or quoted.
@@ -49,7 +49,7 @@ pub enum Kind {
     Null,
 }
 
-/// Reads a document that must be a list of maps, which both inputs are.
+/// Reads a document that must be a list of maps, as both input files are.
 pub(crate) fn entries(source: Source<'_>) -> Result<Vec<Entry<'_>>, Fault> {
     let root = parse(source)?;
     let Value::List(items) = root.value else {
@@ -76,7 +76,7 @@ fn byte_offset(location: Location) -> Option<usize> {
     location.span().byte_offset().and_then(|offset| usize::try_from(offset).ok())
 }
 
-/// One entry of a file: a map, with the fields not yet asked for.
+/// One entry of a file: a map, with the fields that were not taken yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) source: Source<'a>,
@@ -114,7 +114,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The fields nobody took.
+    /// The fields that were not taken.
     pub(crate) fn rest(self) -> Vec<(Scalar, Node)> {
         self.fields
     }
@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// The node as a scalar of any kind, read as it is written.
+    /// The node as a scalar of any type, by its text.
     pub(crate) fn into_scalar(self, source: Source<'_>, name: &str) -> Result<Scalar, Fault> {
         match self.value {
             Value::Scalar(scalar) if scalar.kind != Kind::Null => Ok(scalar),
@@ -163,8 +163,8 @@ impl Node {
         }
     }
 
-    pub(crate) fn expected(&self, source: Source<'_>, name: &str, wanted: &str) -> Fault {
-        source.fault(self.at, format!("`{name}`: expected {wanted} but got {}", self.value.kind()))
+    pub(crate) fn expected(&self, source: Source<'_>, name: &str, expected: &str) -> Fault {
+        source.fault(self.at, format!("`{name}`: expected {expected} but got {}", self.value.kind()))
     }
 }
 
@@ -202,7 +202,7 @@ impl Scalar {
         Self { text, kind, at, body: verbatim.then_some(body) }
     }
 
-    /// The byte of the file where a byte of the text stands; the scalar's first if that cannot be told.
+    /// The position in the file of a byte of the text; that of the scalar if the text is folded or escaped.
     pub(crate) fn position(&self, inner: usize) -> usize {
         self.body.map_or(self.at, |body| body + inner)
     }
@@ -216,7 +216,7 @@ impl Scalar {
     }
 }
 
-/// What serde sees: a tree without positions of its own.
+/// The tree that serde deserializes, without positions.
 #[derive(Debug)]
 enum Raw {
     Text(String),

@@ -17,8 +17,8 @@ fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(S
     let files = generate(functions, formulas)?;
     let named = files.into_iter().filter_map(|file| {
         let name = file.path.rsplit('/').next()?.to_owned();
-        let wanted = file.path.starts_with(folder);
-        (wanted && name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
+        let in_folder = file.path.starts_with(folder);
+        (in_folder && name.ends_with(".rs") && name != "mod.rs").then_some((name, file.text))
     });
     Ok(named.collect())
 }

@@ -28,7 +28,7 @@ const FUNCTIONS: &str = "\
   variants: function
   dispatch:
     CPU: reduce::max
-  doc: The greatest.
+  doc: The maximum.
 
 - func: eq(Tensor self, Tensor other) -> Tensor
   variants: function
@@ -85,7 +85,7 @@ fn an_entry_says_what_is_known() {
         "### <a id=\"mul.Tensor\"></a>mul.Tensor\n\n`mul.Tensor(Tensor self, Tensor other) -> Tensor`\n\nThe product.\n\n\
          - **Types** all; in place floating\n- **Forms** function, method `mul`, `mul_.Tensor`, `mul.out`\n\
          - **Gradient** `self`: `grad * other`; `other`: `grad * self`\n- **Tangent** pointwise\n",
-        "The product with a number.\n\n- **Types** not tried yet: `cargo xtask types` does\n\
+        "The product with a number.\n\n- **Types** not determined yet: run `cargo xtask types`\n\
          - **Forms** method `mul__scalar`\n- **Gradient** as [mul.Scalar](#mul.Scalar)\n",
         "- **Gradient** `self`: `grad * other`\n- **Tangent** linear\n",
         "- **Types** integers\n- **Forms** function\n- **Gradient** `self`: `grad`; none through `indices`\n\

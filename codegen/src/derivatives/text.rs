@@ -1,4 +1,4 @@
-//! What can be said of a formula without knowing its language: brackets, and which gradients it names.
+//! Checks of a formula's text that need no parser: brackets and quotes, and the names of gradients.
 
 use super::{Derivative, Differentiable, Formula};
 use crate::source::{Fault, Source};
@@ -19,7 +19,7 @@ pub(super) fn check(source: Source<'_>, derivative: &Derivative, formulas: &[For
     gradients(source, derivative, &backward)
 }
 
-/// Every bracket is closed by its like, every quote is closed; brackets in quotes and comments do not count.
+/// Checks that brackets match and quotes are closed; brackets in quotes and comments do not count.
 fn balanced(text: &str) -> Result<(), (usize, String)> {
     let mut open: Vec<(usize, char)> = vec![];
     for (at, c) in code(text)? {
@@ -44,7 +44,7 @@ fn balanced(text: &str) -> Result<(), (usize, String)> {
     open.pop().map_or(Ok(()), |(at, c)| Err((at, format!("`{c}` is never closed"))))
 }
 
-/// The characters outside quotes and comments, with a space in place of what is left out.
+/// The characters outside quotes and comments, which are replaced by a space.
 fn code(text: &str) -> Result<Vec<(usize, char)>, (usize, String)> {
     let mut kept = vec![];
     let mut chars = text.char_indices();
@@ -67,7 +67,7 @@ fn code(text: &str) -> Result<Vec<(usize, char)>, (usize, String)> {
     Ok(kept)
 }
 
-/// How many bytes until after the closing quote.
+/// The number of bytes up to and including the closing quote.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -102,7 +102,7 @@ fn names(text: &str) -> Vec<(usize, String)> {
     names
 }
 
-/// Words of C++ and of PyTorch's generator that are no names of the operator's.
+/// Words of C++ and of PyTorch's generator, which are not names of arguments or results.
 const WORDS: &[&str] = &[
     "true",
     "false",
@@ -121,7 +121,7 @@ const WORDS: &[&str] = &[
     "grads",
 ];
 
-/// A name that stands by itself is one of the operator's: an argument, an output, a gradient.
+/// Checks that every name that is not called is an argument, an output or a gradient of the operator.
 fn in_scope(source: Source<'_>, derivative: &Derivative, formula: &Formula) -> Result<(), Fault> {
     let text = formula.text.text.as_str();
     let automatic = ["auto_linear", "auto_element_wise"].contains(&text.trim());
@@ -205,27 +205,27 @@ pub(super) fn is_constant(text: &Scalar) -> bool {
     text.text.trim().eq_ignore_ascii_case("non_differentiable")
 }
 
-/// An operator's formulas name its gradients in one way: `grad`, `grads[i]` or `grad_NAME`.
+/// Checks that all formulas of an operator use the same naming of gradients: `grad`, `grads[i]` or `grad_NAME`.
 fn gradients(source: Source<'_>, derivative: &Derivative, formulas: &[&Formula]) -> Result<(), Fault> {
     let named: Vec<String> = named_gradients(derivative);
-    let mut ways: Vec<&str> = vec![];
+    let mut styles: Vec<&str> = vec![];
     let (mut indexed, mut bare) = (vec![], false);
     for formula in formulas {
         for (at, name) in names(&formula.text.text) {
-            let way = match name.as_str() {
+            let style = match name.as_str() {
                 "grad" => "grad",
                 "grads" => "grads[..]",
                 other if named.iter().any(|known| known == other) => "grad_NAME",
                 _ => continue,
             };
-            if !ways.contains(&way) {
-                ways.push(way);
+            if !styles.contains(&style) {
+                styles.push(style);
             }
-            if let [first, second] = ways.as_slice() {
+            if let [first, second] = styles.as_slice() {
                 let message = format!("`{}` mixes `{first}` and `{second}`", derivative.schema.name);
                 return Err(formula.text.fault(source, at, message));
             }
-            if way == "grads[..]" {
+            if style == "grads[..]" {
                 match index_after(&formula.text.text[at + name.len()..]) {
                     Some(index) => indexed.push((formula, at, index)),
                     None => bare = true,

@@ -1,4 +1,4 @@
-//! Type-checks every formula of the file, and works out what each operator must save.
+//! Type-checks every formula of the file, and determines what each operator must save.
 
 use super::{Derivative, Derivatives, Differentiable, Formula};
 use crate::formula::{Catalog, Direction, FormulaError, Saved, Scope, Special, Typed, check, saved};
@@ -15,7 +15,7 @@ pub struct TypedDerivative {
     pub backward: Vec<TypedFormula>,
     /// Tangents of outputs, in the order of the file.
     pub forward: Vec<TypedFormula>,
-    /// What the backward formulas need of the call.
+    /// The values of the call that the backward formulas use.
     pub saved: Vec<Saved>,
 }
 
@@ -24,14 +24,14 @@ pub struct TypedDerivative {
 pub struct TypedFormula {
     /// The inputs or outputs it belongs to.
     pub names: Vec<String>,
-    /// What it says.
+    /// The formula itself.
     pub body: Body,
 }
 
-/// What a formula says.
+/// A formula.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// One of the words with a meaning of their own.
+    /// One of the keywords.
     Special(Special),
     /// An expression.
     Expression(Typed),
@@ -41,7 +41,7 @@ impl Derivatives {
     /// Type-checks every formula against the operators and helpers it calls.
     ///
     /// # Errors
-    /// Every formula at fault, with its line, a caret, and the types expected and found.
+    /// All formulas with errors, with line, caret, and the expected and actual types.
     pub fn type_check(
         &self,
         source: Source<'_>,
@@ -89,13 +89,13 @@ impl Derivative {
             None => {
                 let direction = if formula.forward { Direction::Forward } else { Direction::Backward };
                 let scope = Scope::new(self, direction);
-                check(text, &scope, catalog, &self.wanted(formula)).map(Body::Expression)
+                check(text, &scope, catalog, &self.expected_types(formula)).map(Body::Expression)
             }
         }
     }
 
-    /// The types a formula must give: those of its inputs or outputs.
-    fn wanted(&self, formula: &Formula) -> Vec<Type> {
+    /// The types that a formula must have: those of its inputs or outputs.
+    fn expected_types(&self, formula: &Formula) -> Vec<Type> {
         let of = |name: &String| {
             let argument = self.schema.arguments().find(|argument| argument.name == *name);
             let number = name.strip_prefix("result").and_then(|index| index.parse().ok()).unwrap_or(0);
@@ -106,7 +106,7 @@ impl Derivative {
         formula.names.iter().filter_map(of).map(|ty| ty.without_optional().clone()).collect()
     }
 
-    /// A gradient never goes missing in silence: every tensor argument has a formula or says it has none.
+    /// Checks that no gradient is forgotten: every tensor argument has a formula or is declared `non_differentiable`.
     fn all_named(&self, source: Source<'_>) -> Result<(), Fault> {
         let none = |d: &Differentiable| *d == Differentiable::Known(false);
         if !self.output_differentiability.is_empty() && self.output_differentiability.iter().all(none) {

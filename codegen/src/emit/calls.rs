@@ -1,4 +1,4 @@
-//! Parameters and arguments, as every emitted function has them.
+//! Text of parameters, arguments and result types, for all functions that are emitted.
 
 use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
@@ -12,12 +12,12 @@ fn parameter(argument: &Argument) -> String {
     format!("{}: {}", name(argument), ty(argument))
 }
 
-/// `&Tensor, Scalar`, each with what stands before it.
+/// `, &Tensor, Scalar`: the types, each with a comma in front.
 pub(super) fn types(schema: &FunctionSchema) -> String {
     schema.arguments().map(|argument| format!(", {}", ty(argument))).collect()
 }
 
-/// The type of a parameter. That it has one was checked when the operator was made.
+/// The Rust type of a parameter. The model has checked that there is one.
 pub(super) fn ty(argument: &Argument) -> String {
     naming::parameter(&argument.ty).unwrap_or_default()
 }
@@ -26,7 +26,7 @@ pub(super) fn name(argument: &Argument) -> String {
     naming::identifier(&argument.name)
 }
 
-/// `self_, alpha`: all arguments, as they are passed on.
+/// `self_, alpha`: all arguments, to be passed to another function.
 pub(super) fn arguments(schema: &FunctionSchema) -> String {
     schema.arguments().map(name).collect::<Vec<_>>().join(", ")
 }
@@ -36,9 +36,9 @@ pub(super) fn inputs(schema: &FunctionSchema) -> Vec<String> {
     schema.inputs().map(name).collect()
 }
 
-/// The name of a local variable, kept apart from the arguments: `target`, or `target_` where an argument has it.
-pub(super) fn local(schema: &FunctionSchema, wanted: &str) -> String {
-    let mut local = wanted.to_owned();
+/// A name for a local variable that no argument has: `target`, or `target_` if an argument is called `target`.
+pub(super) fn local(schema: &FunctionSchema, base: &str) -> String {
+    let mut local = base.to_owned();
     while schema.arguments().any(|argument| name(argument) == local) {
         local.push('_');
     }
@@ -54,7 +54,7 @@ pub(super) fn tensor_slice(schema: &FunctionSchema) -> String {
     slice(schema.inputs().filter(|argument| argument.ty.holds_tensors()).collect())
 }
 
-/// The same with what is written, without lists of indices, which may be elsewhere.
+/// The same with the tensors that are written, and without lists of indices, which may be on another device.
 pub(super) fn operand_slice(schema: &FunctionSchema) -> String {
     let is_index = |ty: &Type| matches!(ty, Type::List(inner, _) if inner.is_optional());
     let operands =

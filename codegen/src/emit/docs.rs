@@ -1,4 +1,4 @@
-//! The page that lists every operator: what it computes, its types, forms and derivative, and where it differs from PyTorch.
+//! The page that lists every operator: what it computes, its dtypes, variants and derivative, and how it differs from PyTorch.
 
 mod derivative;
 mod differences;
@@ -22,21 +22,21 @@ const TOP: &str = "\
 
 Each operator with its schema and what it computes. The lines below it:
 
-- **Types**: those of its tensors that no sample call of the operator table is refused for, found by calling; indices, masks and
-  what else has a type of its own keep that. Without tensors it is the type asked for of the result. `integers` are
+- **Types**: the dtypes of its tensors for which no sample of the operator table is refused, found by calling the operator. Indices,
+  masks and other tensors of a fixed dtype keep theirs. Without tensor arguments it is the `dtype` of the result. `integers` are
   uint8, int8, int16, int32 and int64, `floating` are float16, bfloat16, float32 and float64, and `all` are both and bool.
-- **Forms**: function and method, with the name that the method has in Rust, and the siblings that write into their first
-  argument or into `out=`. In Rust every one is a function of `flambeau::ops`; formulas of gradients are not in Python.
-- **Gradient**: the formula for each input, of `grad`, the gradient of the result; `None` is zero. What a formula may say is in
-  [the guide](../adding_an_operator.md).
+- **Forms**: function and method, with the name of the method in Rust, and the variants that write into their first
+  argument or into `out=`. In Rust each is a function of `flambeau::ops`; backward operators are not in Python.
+- **Gradient**: the formula for each input, of `grad`, the gradient of the result; `None` is zero. The language of formulas is
+  explained in [the guide](../adding_an_operator.md).
 - **Tangent**, in forward mode: a formula of tangents (`self_t`) and values (`self_p`), or `linear`: the operator itself, applied to
   the tangents; `pointwise`: a backward pass, since the Jacobian is diagonal; `general`: the gradient of the gradient. Tangents of
-  in-place forms are those of the operator.
-- **Differs** from PyTorch: in which types, or in which of the checks of `tests/parity`. [The tables](../differences.md) say more,
-  and which differences no single operator shows.
+  in-place variants are those of the operator.
+- **Differs** from PyTorch: in which dtypes, or in which of the checks of `tests/parity`. [The tables](../differences.md) have more
+  details, and differences that concern no single operator.
 ";
 
-/// What the page is made of besides the operators.
+/// The inputs of the page besides the operators.
 struct Sources<'a> {
     typed: &'a [TypedDerivative],
     nodes: BTreeMap<usize, Option<Node<'a>>>,
@@ -97,7 +97,7 @@ impl Sources<'_> {
     fn types(&self, operator: &Operator<'_>) -> String {
         let of = |name: &str| self.types.get(name).copied();
         let Some(own) = of(&operator.schema.name.to_string()) else {
-            return "not tried yet: `cargo xtask types` does".to_owned();
+            return "not determined yet: run `cargo xtask types`".to_owned();
         };
         let in_place = operator.entry.autogen.iter().find(|sibling| sibling.value.is_in_place());
         match in_place.and_then(|sibling| of(&sibling.value.to_string())) {

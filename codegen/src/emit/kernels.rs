@@ -1,4 +1,4 @@
-//! The functions registered in an operator's table: each brings a hand-written kernel into the operator's form.
+//! The functions registered in an operator's table: each calls a hand-written kernel with the signature of the operator.
 
 use super::calls;
 use crate::model::{Operator, OperatorKernel};
@@ -22,7 +22,7 @@ pub(super) fn wrapper(operator: &Operator<'_>, kernel: &OperatorKernel) -> Strin
 fn function(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let name = wrapper(operator, kernel);
-    let snapshot = if meets_memory(operator, kernel) { snapshot(&name, schema) } else { String::new() };
+    let snapshot = if needs_snapshot(operator, kernel) { snapshot(&name, schema) } else { String::new() };
     format!(
         "fn {name}(_keys: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{snapshot}{body}\n}}",
         parameters = calls::parameters(schema),
@@ -31,25 +31,27 @@ fn function(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     )
 }
 
-/// Whether the hand-written kernel may reach elements by itself: it serves a backend, and does so neither through an iterator,
-/// which looks at its operands once, nor through other operators. One that gives its operand another geometry needs no other.
-fn meets_memory(operator: &Operator<'_>, kernel: &OperatorKernel) -> bool {
+/// Whether the hand-written kernel may access elements directly, so that the geometries of its arguments must not change meanwhile: it
+/// is a kernel of a backend, and uses neither an iterator, which reads the geometries only once, nor other operators. A kernel that
+/// changes the geometry of its argument needs the argument itself.
+fn needs_snapshot(operator: &Operator<'_>, kernel: &OperatorKernel) -> bool {
     let is_composite = kernel.keys.iter().any(|key| key.starts_with("Composite"));
     let changes_geometry = operator.entry.tags.iter().any(|tag| tag == "inplace_view");
     !is_composite && !kernel.meta_only && !operator.uses_iterator() && !changes_geometry
 }
 
-/// Calls the kernel again with aliases that nobody else has, where another thread might change what it looks at.
+/// If the geometry of an argument was ever changed, another thread may change it again: calls the kernel with aliases that no other
+/// thread has.
 fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
     let is_read = |argument: &&Argument| {
         argument.ty.holds_tensors() && schema.inputs().any(|input| input.name == argument.name)
     };
-    let questions: Vec<String> = schema
+    let conditions: Vec<String> = schema
         .arguments()
         .filter(is_read)
         .map(|argument| format!("{}.was_resized()", calls::name(argument)))
         .collect();
-    if questions.is_empty() {
+    if conditions.is_empty() {
         return String::new();
     }
     let passed = schema.arguments().map(|argument| match (is_read(&argument), calls::name(argument)) {
@@ -58,10 +60,10 @@ fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
         (false, name) => name,
     });
     let passed: Vec<String> = passed.collect();
-    format!("if {} {{\nreturn {wrapper}(_keys, {});\n}}\n", questions.join(" || "), passed.join(", "))
+    format!("if {} {{\nreturn {wrapper}(_keys, {});\n}}\n", conditions.join(" || "), passed.join(", "))
 }
 
-/// One device for all operands.
+/// The check that all operands are on one device.
 fn check(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     if !operator.checks_devices(kernel) {
         return String::new();
@@ -81,7 +83,7 @@ fn body(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     }
 }
 
-/// Shapes through the iterator, then the formula through it.
+/// The body of a structured kernel with an iterator: the meta function builds the iterator, and the kernel runs on it.
 fn with_iterator(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let (name, path) = (schema.name.to_string(), &kernel.path);
@@ -116,7 +118,7 @@ fn taken(iter: &str, outputs: usize) -> String {
     format!("Ok(({}))", each.join(", "))
 }
 
-/// Shapes first, then the filling of outputs that are already there.
+/// The body of another structured kernel: the meta function computes the shapes, and the kernel fills outputs that are allocated.
 fn with_spec(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let name = schema.name.to_string();
@@ -151,7 +153,7 @@ fn with_spec(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     }
 }
 
-/// `out=` and in-place: the kernel writes there if it may, and into a copy otherwise.
+/// The end of `out=` and in-place variants: the kernel writes to the given tensor, or, if that overlaps an input, to a copy.
 fn into_targets(
     operator: &Operator<'_>,
     name: &str,
@@ -177,7 +179,7 @@ fn into_targets(
     format!("{made}{}{ends}{last}", call(&borrowed))
 }
 
-/// `out` alone, or `out0, out1`, kept apart from the arguments.
+/// `out`, or `out0, out1` if there are several: names that no argument has.
 fn numbered(schema: &FunctionSchema, name: &str, count: usize) -> Vec<String> {
     if count == 1 {
         return vec![calls::local(schema, name)];
@@ -192,8 +194,8 @@ fn pattern(names: &[String]) -> String {
     }
 }
 
-/// Operators without a structured kernel whose `out` may be of another type than the result, as far as that can be cast:
-/// in PyTorch they end in a tensor iterator or in `cat`. All others refuse such an `out`.
+/// Operators without a structured kernel whose `out` may have another dtype than the result, if the result can be cast to it, because
+/// in PyTorch they end in a tensor iterator or in `cat`. All other operators refuse such an `out`.
 const CONVERT_TO_OUT: &[&str] = &[
     "addr",
     "column_stack",
@@ -223,7 +225,7 @@ const CONVERT_TO_OUT: &[&str] = &[
     "vstack",
 ];
 
-/// A sibling of an operator that is not structured: the result, copied to where it is wanted.
+/// The `out=` or in-place variant of an operator that is not structured: computes the result and copies it.
 fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) -> String {
     let schema = &operator.schema;
     let results = numbered(schema, "result", operator.entry.schema.returns.len());
@@ -253,7 +255,7 @@ fn composed(operator: &Operator<'_>, kernel: &OperatorKernel, derived: Variant) 
     format!("{made}{copies}{last}")
 }
 
-/// What the functional kernel takes. An `out=` sibling of a factory has no options of its own: those of `out` are meant.
+/// The arguments of the functional kernel. The `out=` variant of a factory has no tensor options: those of `out` are passed.
 fn functional_arguments(operator: &Operator<'_>) -> String {
     let original: &FunctionSchema = &operator.entry.schema;
     let given: Vec<String> = calls::inputs(&operator.schema);

@@ -1,4 +1,4 @@
-//! The methods of `Tensor`: the short form of each function.
+//! The methods of `Tensor`, which take fewer arguments than the functions: those with defaults are left out.
 
 use super::{FROM, calls, comment, imports};
 use crate::model::Operator;

@@ -1,4 +1,4 @@
-//! The function of an operator, which finds the kernel and calls it; and the module that gathers them.
+//! The function of an operator, which selects the kernel and calls it; and the module of all operators.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn function(operator: &Operator<'_>) -> String {
     )
 }
 
-/// The whole documentation where there is no method to carry it, and the first sentence otherwise.
+/// The whole documentation if there is no method that has it, and the first sentence otherwise.
 fn doc(operator: &Operator<'_>) -> String {
     let doc = operator.entry.doc.as_deref().unwrap_or_default();
     let on_method = operator.method.is_some() || operator.derived.is_some();
@@ -34,7 +34,7 @@ fn doc(operator: &Operator<'_>) -> String {
     format!("{doc}\n\n`{}`", operator.schema)
 }
 
-/// The keys a kernel is chosen by: those of all tensors, and of the device where one is given.
+/// The dispatch keys by which a kernel is selected: those of all tensors, and that of the device if there is such an argument.
 fn keys(schema: &FunctionSchema) -> String {
     let tensors: Vec<String> = schema
         .arguments()
@@ -52,7 +52,7 @@ fn keys(schema: &FunctionSchema) -> String {
     }
 }
 
-/// Whether keys are asked of anything but a plain tensor, which takes a trait.
+/// Whether the keys of optional tensors or lists are needed, which have them through a trait.
 pub(super) fn needs_trait(operator: &Operator<'_>) -> bool {
     let through_trait =
         |argument: &Argument| argument.ty.holds_tensors() && argument.ty != Type::Base(BaseType::Tensor);

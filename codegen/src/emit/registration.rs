@@ -1,4 +1,4 @@
-//! The static of an operator: its schema, the kernel behind each key, and the ways to call it by value and from there.
+//! The static of an operator: its schema, the kernel for each dispatch key, and the boxed function.
 
 use super::calls;
 use super::kernels::wrapper;
@@ -35,7 +35,7 @@ fn boxed_name(operator: &Operator<'_>) -> String {
     format!("{}_boxed", operator.function())
 }
 
-/// The kernel that records the call for a profiler, and passes it on.
+/// The kernel that records the call for the profiler and calls the next one.
 fn observed(operator: &Operator<'_>) -> String {
     let schema = &operator.schema;
     let tensors = schema.arguments().filter(|argument| argument.ty.holds_tensors());
@@ -50,7 +50,7 @@ fn observed(operator: &Operator<'_>) -> String {
     )
 }
 
-/// The function that packs the arguments for kernels that take them in a list.
+/// The function that packs the arguments for boxed kernels.
 fn boxing(operator: &Operator<'_>) -> String {
     let schema = &operator.schema;
     let arguments: String =
@@ -62,7 +62,7 @@ fn boxing(operator: &Operator<'_>) -> String {
     )
 }
 
-/// The operator with its arguments in a list.
+/// The boxed function, which takes the arguments as a list of values.
 pub(super) fn boxed(operator: &Operator<'_>) -> String {
     let schema = &operator.schema;
     let take =

@@ -1,6 +1,6 @@
-//! A formula as it is written, before anything is known of its types.
+//! The syntax tree of a formula, without types.
 
-/// An expression and the byte where it begins (for an operator, the byte of the operator).
+/// An expression and its position (for a binary expression, that of the operator).
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expr {
     pub(super) at: usize,
@@ -27,7 +27,7 @@ pub(super) enum ExprKind {
     Field(Box<Expr>, usize),
 }
 
-/// An operator between two values.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOperator {
     /// `+`
@@ -59,7 +59,7 @@ pub enum BinaryOperator {
 }
 
 impl BinaryOperator {
-    /// How it is written, and how tightly it binds.
+    /// The symbol and the precedence of each.
     const TABLE: [(&'static str, Self, u8); 13] = [
         ("||", Self::Or, 1),
         ("&&", Self::And, 2),
@@ -76,19 +76,19 @@ impl BinaryOperator {
         ("%", Self::Rem, 5),
     ];
 
-    /// The strength of a comparison, which does not chain.
+    /// The precedence of comparisons, which do not chain.
     pub(super) const COMPARISON: u8 = 3;
 
     pub(super) fn from_symbol(symbol: &str) -> Option<(Self, u8)> {
         Self::TABLE.iter().find(|row| row.0 == symbol).map(|row| (row.1, row.2))
     }
 
-    /// The operator as it is written in Rust.
+    /// The symbol, which is Rust's.
     pub fn symbol(self) -> &'static str {
         Self::TABLE.iter().find(|row| row.1 == self).map_or("", |row| row.0)
     }
 
-    /// Whether the result says how two values compare.
+    /// Whether it is a comparison.
     pub fn is_comparison(self) -> bool {
         matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge)
     }

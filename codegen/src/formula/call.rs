@@ -1,4 +1,4 @@
-//! Which overload a call means, and what each of its parameters gets.
+//! Overload resolution: the overload that a call refers to, and the arguments of its parameters.
 
 use super::FormulaError;
 use super::check::Typed;
@@ -15,7 +15,7 @@ pub enum Callee {
     Helper(String),
 }
 
-/// What a parameter gets.
+/// The argument for a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Passed {
     /// A value of the formula, converted.
@@ -26,14 +26,14 @@ pub enum Passed {
     Options(Typed),
 }
 
-/// A call as it was resolved: every parameter in the order of the schema.
+/// A resolved call, with the arguments in the order of the schema's parameters.
 pub(super) struct Resolved {
     pub(super) callee: Callee,
     pub(super) ty: Ty,
     pub(super) arguments: Vec<Passed>,
 }
 
-/// How a call is written.
+/// A call in the formula.
 pub(super) struct CallSite<'a> {
     pub(super) at: usize,
     pub(super) name: &'a str,
@@ -42,7 +42,7 @@ pub(super) struct CallSite<'a> {
     pub(super) arguments: Vec<Typed>,
 }
 
-/// Finds the nearest overload; of equals, the first of the file. A helper comes before operators of its name.
+/// Finds the overload with the cheapest conversions; of several, the first in the file. A helper hides operators of the same name.
 pub(super) fn resolve(catalog: &Catalog, site: &CallSite<'_>) -> Result<Resolved, FormulaError> {
     let helpers = if site.receiver.is_none() { catalog.helpers(site.name) } else { &[] };
     let candidates: Vec<(&FunctionSchema, bool)> = helpers
@@ -91,7 +91,7 @@ fn no_match(
     }
 }
 
-/// Gives each parameter its value, and says how far the values were from the parameters' types.
+/// The arguments of all parameters, and the cost of their conversions.
 fn fill(schema: &FunctionSchema, site: &CallSite<'_>) -> Result<(usize, Vec<Passed>), FormulaError> {
     let parameters: Vec<&Argument> = schema.inputs().collect();
     let options = schema.tensor_options().map(|range| range.start + schema.positional.len());

@@ -1,4 +1,4 @@
-//! Gives every part of a formula its type, and every operator symbol the operator it means.
+//! The type checker: determines the type of every part of a formula, and resolves symbols such as `+` to operators.
 
 use super::FormulaError;
 use super::ast::{BinaryOperator, Expr, ExprKind};
@@ -29,7 +29,7 @@ pub enum TypedKind {
     Float(f64),
     /// A boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     Str(String),
     /// An absent value.
     None,
@@ -37,7 +37,7 @@ pub enum TypedKind {
     Variable(Variable),
     /// A call, with every parameter in the order of the schema.
     Call(Callee, Vec<Passed>),
-    /// Something of a tensor that is not its elements.
+    /// A property of a tensor, which does not depend on its elements.
     Property(Box<Typed>, Property),
     /// The size of a tensor along a dimension that is computed.
     SizeAlong(Box<Typed>, Box<Typed>),
@@ -45,9 +45,9 @@ pub enum TypedKind {
     Negate(Box<Typed>),
     /// `!` of a boolean.
     Not(Box<Typed>),
-    /// An operator between values that are not tensors.
+    /// A binary operator on values that are not tensors.
     Binary(BinaryOperator, Box<Typed>, Box<Typed>),
-    /// Condition, then, otherwise; both branches become the type of the whole.
+    /// Condition, then, otherwise; both branches are converted to the type of the whole.
     If(Box<Typed>, Box<Typed>, Box<Typed>),
     /// Several values.
     Tuple(Vec<Typed>),
@@ -59,21 +59,21 @@ pub enum TypedKind {
     Field(Box<Typed>, usize),
 }
 
-/// A formula that is a word of its own rather than an expression.
+/// A formula that is a keyword and not an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Special {
     /// `non_differentiable`: the input has no gradient.
     NonDifferentiable,
-    /// `not_implemented("name")`: asking for the gradient is an error.
+    /// `not_implemented("name")`: computing the gradient is an error.
     NotImplemented(String),
     /// `auto_linear`: the tangent is the operator applied to the tangents.
     AutoLinear,
-    /// `auto_element_wise`: the tangent follows from the backward formula.
+    /// `auto_element_wise`: the tangent is computed by the backward formula.
     AutoElementWise,
 }
 
 impl Special {
-    /// The special formula the text is, if it is one.
+    /// The keyword, if the text is one.
     pub fn from_text(text: &str) -> Option<Self> {
         match text.trim() {
             "non_differentiable" => Some(Self::NonDifferentiable),
@@ -87,22 +87,22 @@ impl Special {
     }
 }
 
-/// Parses and type-checks a formula that gives values of the wanted types, a tuple if there are several.
+/// Parses and type-checks a formula whose value must have the expected type, or, if there are several, be a tuple of them.
 ///
 /// # Errors
 /// What is wrong and at which byte.
-pub fn check(text: &str, scope: &Scope, catalog: &Catalog, wanted: &[Type]) -> Result<Typed, FormulaError> {
+pub fn check(text: &str, scope: &Scope, catalog: &Catalog, expected: &[Type]) -> Result<Typed, FormulaError> {
     let checker = Checker { scope, catalog };
     let typed = checker.expr(&parse(text)?)?;
     let optional = |ty: &Type| Ty::of(&Type::Optional(Box::new(ty.without_optional().clone())));
-    let wanted_ty = match wanted {
+    let expected_ty = match expected {
         [only] => optional(only),
         several => Ty::Tuple(several.iter().map(optional).collect()),
     };
-    if typed.ty.converts(&wanted_ty) {
+    if typed.ty.converts(&expected_ty) {
         return Ok(typed);
     }
-    let shown = match wanted {
+    let shown = match expected {
         [only] => Ty::of(only),
         several => Ty::Tuple(several.iter().map(Ty::of).collect()),
     };
@@ -230,7 +230,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A number before a tensor: the operator on tensors takes the tensor first.
+    /// A number on the left of a tensor: the operator on tensors has the tensor as its first argument.
     fn number_first(&self, at: usize, operator: BinaryOperator, number: Typed, tensor: Typed) -> Checked {
         let call = |name: &str, arguments: Vec<Typed>| self.call(at, name, None, arguments);
         match operator {
@@ -271,7 +271,7 @@ impl Checker<'_> {
     }
 }
 
-/// An operator between values that are not tensors.
+/// A binary operator on values that are not tensors.
 fn plain(at: usize, operator: BinaryOperator, left: Typed, right: Typed) -> Checked {
     let numbers = left.ty.is_number() && right.ty.is_number();
     let alike = left.ty == right.ty && !matches!(left.ty, Ty::Tuple(_) | Ty::None);
@@ -347,7 +347,7 @@ fn field(at: usize, base: Typed, index: usize) -> Checked {
 }
 
 impl Typed {
-    /// The parts it is made of.
+    /// Its direct parts.
     pub fn children(&self) -> Vec<&Self> {
         match &self.kind {
             TypedKind::Int(_)
@@ -369,7 +369,7 @@ impl Typed {
 }
 
 impl Passed {
-    /// The value of the formula that is passed, unless the schema's default is.
+    /// The value of the formula that is passed, unless it is the default of the schema.
     pub fn value(&self) -> Option<&Typed> {
         match self {
             Self::Given(value, _) | Self::Options(value) => Some(value),

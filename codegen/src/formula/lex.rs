@@ -1,4 +1,4 @@
-//! A formula's text as tokens.
+//! The lexer: splits a formula into tokens.
 
 use super::FormulaError;
 
@@ -18,7 +18,7 @@ const SYMBOLS: &[&str] = &[
     ">", "!",
 ];
 
-/// The tokens, each with its byte; the last is `End`.
+/// The tokens, each with its position; the last is `End`.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, FormulaError> {
     let mut tokens: Vec<(usize, Token)> = vec![];
     let mut at = 0;

@@ -1,10 +1,10 @@
-//! Tokens to an expression, by precedence climbing.
+//! The parser: builds the syntax tree from tokens, by precedence climbing.
 
 use super::FormulaError;
 use super::ast::{BinaryOperator, Expr, ExprKind};
 use super::lex::{Token, tokens};
 
-/// How deep expressions may nest, so that no formula exhausts the stack.
+/// The maximum nesting of expressions, so that no formula overflows the stack.
 const MAX_DEPTH: usize = 100;
 
 pub(super) fn parse(text: &str) -> Result<Expr, FormulaError> {
@@ -71,21 +71,21 @@ impl Parser {
         expr
     }
 
-    /// A chain of operators that bind at least as tightly as `least`.
-    fn binary(&mut self, least: u8) -> Parsed {
+    /// A chain of binary operators with a precedence of at least `minimum`.
+    fn binary(&mut self, minimum: u8) -> Parsed {
         let mut left = self.unary()?;
         let mut compared = false;
         while let Token::Symbol(symbol) = *self.peek() {
-            let Some((operator, strength)) = BinaryOperator::from_symbol(symbol) else { break };
-            if strength < least {
+            let Some((operator, precedence)) = BinaryOperator::from_symbol(symbol) else { break };
+            if precedence < minimum {
                 break;
             }
             let at = self.at();
-            if strength == BinaryOperator::COMPARISON && std::mem::replace(&mut compared, true) {
+            if precedence == BinaryOperator::COMPARISON && std::mem::replace(&mut compared, true) {
                 return Err(FormulaError::new(at, "comparisons do not chain"));
             }
             self.next += 1;
-            let right = self.binary(strength + 1)?;
+            let right = self.binary(precedence + 1)?;
             left = Expr { at, kind: ExprKind::Binary(operator, Box::new(left), Box::new(right)) };
         }
         Ok(left)

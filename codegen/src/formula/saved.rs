@@ -1,11 +1,11 @@
-//! What a node keeps until the backward pass: a tensor only if its values are used.
+//! The values that a node saves for the backward pass: a tensor only if its elements are used, else its properties.
 
 use std::collections::BTreeSet;
 
 use super::check::{Typed, TypedKind};
 use super::types::{Property, Ty};
 
-/// Where a name of a formula gets its value from.
+/// What a name in a formula refers to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variable {
     /// An argument of the operator.
@@ -22,7 +22,7 @@ pub enum Variable {
     Tangent(String),
 }
 
-/// One thing to keep.
+/// A value that is saved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Saved {
     /// The argument or result it is taken from.
@@ -42,8 +42,8 @@ pub enum SavedWhat {
     Property(Property),
 }
 
-/// What the formulas of one operator need. A property is kept apart only where some formula wants it without the values of
-/// its tensor, and the tensor may not be there: which formulas are wanted is known when the call is recorded.
+/// The values that the formulas of one operator need. A property of a tensor that is saved itself is saved separately only if some
+/// formula uses the property without the tensor: the tensor is not saved if, when the call is recorded, only that formula is needed.
 pub fn saved<'a>(formulas: impl IntoIterator<Item = &'a Typed>) -> Vec<Saved> {
     let needs: Vec<BTreeSet<Saved>> = formulas.into_iter().map(needs).collect();
     let whole = |variable: &Variable| Saved { variable: variable.clone(), what: SavedWhat::Tensor };

@@ -1,4 +1,4 @@
-//! The names a formula may use: the operator's arguments, results and gradients, and what can be called.
+//! The names that a formula may use: the operator's arguments, results and gradients, and functions.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::derivatives::{Derivative, Derivatives, Differentiable};
 use crate::native_functions::NativeFunctions;
 use crate::schema::{BaseType, FunctionSchema, Type};
 
-/// Everything that can be called: helpers and the operators that write nothing, by base name.
+/// The functions that can be called: helpers and functional operators, by base name.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     helpers: HashMap<String, Vec<FunctionSchema>>,
     operators: HashMap<String, Vec<FunctionSchema>>,
 }
 
-/// Which way a formula carries derivatives.
+/// Whether a formula is for reverse or for forward mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From gradients of outputs to gradients of inputs.
@@ -88,17 +88,17 @@ impl Scope {
     fn argument(&mut self, name: &str, ty: &Type, direction: Direction) {
         if direction == Direction::Forward && ty.holds_tensors() {
             self.insert(format!("{name}_p"), Variable::Input(name.to_owned()), ty);
-            // A term is computed where its tangent is there.
+            // A term is computed only if its argument has a tangent, so the tangent is not optional.
             self.insert(format!("{name}_t"), Variable::Tangent(name.to_owned()), ty.without_optional());
-            // An argument without a gradient goes by its own name.
+            // A non-differentiable argument has no tangent, and its own name.
             self.insert(name.to_owned(), Variable::Input(name.to_owned()), ty);
         } else {
             self.insert(name.to_owned(), Variable::Input(name.to_owned()), ty);
         }
     }
 
-    /// With one differentiable output its gradient is `grad`, and it is always there. With several, each may
-    /// be absent: `grads[i]`, or `grad_NAME` where the output has a name.
+    /// With one differentiable output its gradient is `grad`, which is always defined. With several, each may
+    /// be undefined: `grads[i]`, or `grad_NAME` if the output has a name.
     fn gradients(&mut self, derivative: &Derivative) {
         let tensor = Type::Base(BaseType::Tensor);
         let differentiable = differentiable_outputs(derivative);

@@ -1,4 +1,4 @@
-//! The types of values in a formula, and when one may stand for another.
+//! The types of values in a formula, and the conversions between them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Ty {
     Tuple(Vec<Ty>),
 }
 
-/// How a value becomes that of another type.
+/// How a value is converted to another type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversion {
     /// It is passed as it is.
@@ -34,7 +34,7 @@ pub enum Conversion {
     Elements(Box<Conversion>),
 }
 
-/// What can be asked of a tensor without its elements.
+/// The properties of a tensor that do not depend on its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Property {
     /// `.sizes()`; of a list of tensors, the sizes of each.
@@ -64,7 +64,7 @@ pub enum Property {
 }
 
 impl Ty {
-    /// A type of the schema language as formulas see it.
+    /// The type in formulas for a type of the schema language.
     pub fn of(ty: &Type) -> Self {
         Self::Value(plain(ty))
     }
@@ -114,7 +114,7 @@ impl Ty {
         }
     }
 
-    /// How a value of this type becomes one of the other, if it can.
+    /// The conversion to another type, if there is one.
     pub fn conversion(&self, to: &Type) -> Option<Conversion> {
         let target = plain(to);
         match (self, &target) {
@@ -145,7 +145,7 @@ impl Ty {
         }
     }
 
-    /// How a value becomes one of another type of formulas, tuples included.
+    /// Whether there is a conversion to another type of formulas, tuples included.
     pub(super) fn converts(&self, to: &Self) -> bool {
         match (self, to) {
             (Self::Tuple(from), Self::Tuple(to)) => {
@@ -158,7 +158,7 @@ impl Ty {
 }
 
 impl Conversion {
-    /// How far the converted value is from the given one; the nearest overload is called.
+    /// The cost of a conversion; the overload with the lowest total is called.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Same => 0,

@@ -1,4 +1,4 @@
-//! The `dispatch` table of an entry: which kernel stands behind which key.
+//! The `dispatch` table of an entry: the kernel for each dispatch key.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::schema::is_identifier;
 use crate::source::{Fault, Source};
 use crate::yaml::{Node, Scalar, Value};
 
-/// A kernel and the key it is registered under.
+/// A kernel and the dispatch key for which it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// The dispatch key, as the file names it.
@@ -17,7 +17,7 @@ pub struct Kernel {
     pub at: usize,
 }
 
-/// The path of a kernel, `binary::add`: the parts between the colons.
+/// The path of a kernel, `binary::add`, as its segments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelPath(pub Vec<String>);
 
@@ -109,7 +109,7 @@ impl KernelPath {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// The module the function stands in, if the path names one.
+    /// The module of the function, if the path names one.
     pub fn module(&self) -> Option<&str> {
         self.0.len().checked_sub(2).map(|index| self.0[index].as_str())
     }

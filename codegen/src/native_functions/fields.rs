@@ -28,7 +28,7 @@ const TAGS: &[&str] = &[
     "out",
     "out_variant",
 ];
-/// The modules of `torch` that operators are put in.
+/// The modules of `torch` that have operators.
 const PYTHON_MODULES: &[&str] = &["nn", "special", "linalg", "fft", "sparse", "nested"];
 const UFUNC_KEYS: &[&str] = &[
     "CUDAFunctor",
@@ -91,7 +91,7 @@ fn variants(entry: &mut Entry<'_>) -> Result<(bool, bool), Fault> {
     Ok((function, method))
 }
 
-/// The parts of `a, b`, each with its byte.
+/// The parts of `a, b`, each with its position.
 fn pieces(text: &Scalar) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.text.split(", ").map(move |piece| {
@@ -101,7 +101,7 @@ fn pieces(text: &Scalar) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A word out of a list.
+/// A field whose value must be one of the words.
 fn one_of(entry: &mut Entry<'_>, name: &str, words: &[&str]) -> Result<Option<String>, Fault> {
     let Some(text) = entry.take_text(name)? else { return Ok(None) };
     if words.contains(&text.text.as_str()) {
@@ -178,7 +178,7 @@ fn no_default_args(entry: &mut Entry<'_>, schema: &FunctionSchema) -> Result<Vec
     Ok(names.into_iter().map(|name| name.text).collect())
 }
 
-/// `dim -> int dim, int size` replaces an argument; a last line without an arrow only adds.
+/// `dim -> int dim, int size` replaces an argument; a last line without an arrow adds arguments.
 fn precomputed(entry: &mut Entry<'_>, schema: &FunctionSchema) -> Result<Vec<String>, Fault> {
     let source = entry.source;
     let Some(node) = entry.take("precomputed") else { return Ok(vec![]) };

@@ -1,4 +1,4 @@
-//! What an entry must satisfy by itself and beside the others. The rules are those PyTorch's own file keeps.
+//! The rules for each entry, and for entries that belong together. They are those that PyTorch's own file satisfies.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,20 +8,20 @@ use crate::schema::{BaseType, FunctionSchema, OperatorName, Type};
 use crate::source::{Fault, Source};
 use crate::variants::sibling;
 
-/// Backends whose structured kernels are called through the delegate.
+/// Backends whose structured kernels are called through `structured_delegate`.
 const STRUCTURED_KEYS: &[&str] = &["CPU", "CUDA", "MPS", "XPU", "MTIA"];
 
-/// Words that an argument cannot have as its name in Python.
+/// Keywords of Python, which cannot be names of arguments.
 const PYTHON_KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
     "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
-/// Arguments that had such a name before the rule.
+/// Arguments of PyTorch that have such a name all the same.
 const NAMED_BEFORE: &[(&str, &str)] =
     &[("_has_compatible_shallow_copy_type", "from"), ("random_.from", "from"), ("uniform_", "from")];
 
-/// The rules of an entry by itself.
+/// The rules for a single entry.
 pub(super) fn alone(source: Source<'_>, entry: &NativeFunction) -> Result<(), Fault> {
     let checks = [method, structured, factory, python_names, random, foreach, manual];
     match checks.iter().find_map(|check| check(entry)) {
@@ -86,7 +86,7 @@ fn structured(entry: &NativeFunction) -> Option<String> {
     }
 }
 
-/// A factory must not be decomposed, so it names its kernel.
+/// A factory must not be composite, so it needs a `dispatch` table.
 fn factory(entry: &NativeFunction) -> Option<String> {
     let schema = &entry.schema;
     let base = &schema.name.base;
@@ -125,7 +125,7 @@ fn manual(entry: &NativeFunction) -> Option<String> {
         .then(|| "`dispatch` has no effect with `manual_kernel_registration`".to_owned())
 }
 
-/// The rules of the entries beside each other.
+/// The rules for entries that belong together.
 pub(super) fn across(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
     let mut faults = vec![];
     let mut generated = HashSet::new();
@@ -154,7 +154,7 @@ fn delegate(entry: &NativeFunction, all: &NativeFunctions) -> Option<(usize, Str
     Some((delegate.at, message))
 }
 
-/// What siblings have in common: the root name, the arguments that are read, the types returned.
+/// What variants have in common: the root name, the arguments that are read, the types of the results.
 fn signature(schema: &FunctionSchema) -> String {
     let options = schema.tensor_options().unwrap_or(0..0);
     let keyword = schema.keyword.iter().enumerate().filter(|(index, _)| !options.contains(index));
@@ -193,7 +193,7 @@ fn autogen<'a>(
     None
 }
 
-/// A view that changes its own tensor's geometry has a twin that does not.
+/// An operator that changes the geometry of its tensor in place must have a functional variant.
 fn in_place_view(entry: &NativeFunction, all: &NativeFunctions) -> Option<String> {
     let name = &entry.schema.name;
     let exempt = ["resize_", "resize_as_", "set_"].contains(&name.base.as_str());
@@ -208,7 +208,7 @@ fn in_place_view(entry: &NativeFunction, all: &NativeFunctions) -> Option<String
     (!has_twin).then(|| format!("`inplace_view`: there is no operator `{twin}`"))
 }
 
-/// The functional and in-place siblings of a structured `out=` operator all delegate to it.
+/// The functional and in-place variants of a structured `out=` operator must delegate to it.
 fn groups(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
     let structured = all.entries.iter().filter(|entry| entry.structured && entry.schema.is_out());
     let leaders: HashMap<String, &NativeFunction> =
@@ -227,7 +227,7 @@ fn groups(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
     strays.chain(unused_structured(source, all)).collect()
 }
 
-/// A structured `out=` operator does the work of a functional one.
+/// A structured `out=` operator must be the delegate of a functional one.
 fn unused_structured(source: Source<'_>, all: &NativeFunctions) -> Vec<Fault> {
     let named: HashSet<&OperatorName> =
         all.entries.iter().filter_map(|entry| Some(&entry.structured_delegate.as_ref()?.value)).collect();

@@ -1,8 +1,8 @@
-//! Default values: their text, and the types they may stand for.
+//! Default values: their text, and the types for which they are valid.
 
 use super::{BaseType, Type};
 
-/// What a default value says.
+/// A default value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
     /// `None`
@@ -21,7 +21,7 @@ pub enum Literal {
     List(Vec<Literal>),
 }
 
-/// Names that stand for a value of a type.
+/// Names of dtypes.
 const SCALAR_TYPES: &[&str] = &[
     "bool",
     "uint8",
@@ -56,7 +56,7 @@ const LAYOUTS: &[&str] =
     &["strided", "sparse", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"];
 const REDUCTIONS: &[&str] = &["Mean", "Sum"];
 
-/// Reads a literal at the start of the text: its value and its length in bytes.
+/// Parses a literal at the start of the text; returns its value and its length in bytes.
 pub(super) fn scan(text: &str) -> Result<(Literal, usize), String> {
     match text.chars().next() {
         Some('[') => list(text),
@@ -137,13 +137,13 @@ fn number(word: &str) -> Option<Literal> {
     word.parse().ok().filter(|value: &f64| value.is_finite()).map(Literal::Float)
 }
 
-/// What the type wants, in words, if the literal is not one of its values.
+/// A description of valid values, if the literal is not valid for the type.
 pub(super) fn mismatch(literal: &Literal, ty: &Type) -> Option<String> {
     let fits = match ty {
         Type::Optional(inner) => *literal == Literal::None || mismatch(literal, inner).is_none(),
         Type::List(inner, size) => match literal {
             Literal::List(items) => {
-                // `int[1]` is PyTorch's way to say that a single number will do, whatever the length.
+                // In PyTorch `int[1]` means that a single number is accepted for a list of any length.
                 let fits =
                     items.is_empty() || size.is_none_or(|size| size == 1 || size as usize == items.len());
                 fits && items.iter().all(|item| mismatch(item, inner).is_none())
@@ -153,7 +153,7 @@ pub(super) fn mismatch(literal: &Literal, ty: &Type) -> Option<String> {
         Type::Base(base) => base_fits(literal, *base),
         Type::Class(_) => false,
     };
-    if fits { None } else { Some(wanted(ty)) }
+    if fits { None } else { Some(expected(ty)) }
 }
 
 fn base_fits(literal: &Literal, base: BaseType) -> bool {
@@ -174,25 +174,25 @@ fn base_fits(literal: &Literal, base: BaseType) -> bool {
     }
 }
 
-fn wanted(ty: &Type) -> String {
+fn expected(ty: &Type) -> String {
     match ty {
         Type::Optional(inner) if matches!(**inner, Type::Base(base) if has_no_literal(base)) => {
             "None".to_owned()
         }
-        Type::Optional(inner) => format!("None or {}", wanted(inner)),
-        Type::List(inner, None) => format!("a list `[..]` holding {}", wanted(inner)),
-        Type::List(inner, Some(1)) => format!("a list `[..]` holding {0}, or {0}", wanted(inner)),
-        Type::List(inner, Some(size)) => format!("a list of {size} holding {0}, or {0}", wanted(inner)),
-        Type::Base(base) => base_wanted(*base).to_owned(),
+        Type::Optional(inner) => format!("None or {}", expected(inner)),
+        Type::List(inner, None) => format!("a list `[..]` holding {}", expected(inner)),
+        Type::List(inner, Some(1)) => format!("a list `[..]` holding {0}, or {0}", expected(inner)),
+        Type::List(inner, Some(size)) => format!("a list of {size} holding {0}, or {0}", expected(inner)),
+        Type::Base(base) => base_expected(*base).to_owned(),
         Type::Class(_) => "no default".to_owned(),
     }
 }
 
 fn has_no_literal(base: BaseType) -> bool {
-    base_wanted(base) == "no default"
+    base_expected(base) == "no default"
 }
 
-fn base_wanted(base: BaseType) -> &'static str {
+fn base_expected(base: BaseType) -> &'static str {
     match base {
         BaseType::Int | BaseType::SymInt | BaseType::DeviceIndex => "an integer",
         BaseType::Float | BaseType::SymFloat | BaseType::Scalar => "a number",

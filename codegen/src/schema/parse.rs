@@ -1,4 +1,4 @@
-//! Reads a schema's text, one token at a time, and knows the byte of every token.
+//! The parser of schemas, which keeps the position of every token for errors.
 
 use super::{
     Alias, AliasSet, Argument, BaseType, Default, FunctionSchema, OperatorName, Return, SchemaError, Type,
@@ -7,10 +7,10 @@ use super::{
 
 const CLASS_PREFIX: &str = "__torch__.torch.classes.";
 
-/// How many `?` and `[]` a type may have, so that no type exhausts the stack; PyTorch uses two.
+/// The maximum number of `?` and `[]` in a type, so that no type overflows the stack; PyTorch uses two.
 const MAX_SUFFIXES: usize = 4;
 
-/// A schema, with the byte at which each argument and each return begins.
+/// A schema, with the positions of its arguments and results.
 pub(super) struct Positioned {
     pub(super) schema: FunctionSchema,
     pub(super) arguments: Vec<usize>,
@@ -69,7 +69,7 @@ pub(super) fn operator_name(text: &str, at: usize) -> Result<OperatorName, Schem
     Ok(OperatorName { namespace, base: base.to_owned(), overload })
 }
 
-/// One argument by itself, as `precomputed` lists them.
+/// Parses a single argument, for the field `precomputed`.
 pub(crate) fn argument(text: &str) -> Result<Argument, SchemaError> {
     let mut cursor = Cursor { text, at: 0 };
     let argument = cursor.argument()?;
@@ -150,7 +150,7 @@ impl<'a> Cursor<'a> {
             } else {
                 let argument = self.argument()?;
                 parsed.arguments.push(start);
-                place(argument, star.is_some(), start, &mut parsed.schema)?;
+                push_argument(argument, star.is_some(), start, &mut parsed.schema)?;
             }
             if !self.eat(", ") {
                 break;
@@ -178,10 +178,10 @@ impl<'a> Cursor<'a> {
         let value = literal::scan(self.rest()).map_err(|message| self.error(message))?;
         self.at += value.1;
         let text = self.text[start..self.at].to_owned();
-        if let Some(wanted) = literal::mismatch(&value.0, ty) {
-            let message = match wanted.as_str() {
+        if let Some(expected) = literal::mismatch(&value.0, ty) {
+            let message = match expected.as_str() {
                 "no default" => format!("a `{ty}` takes no default"),
-                _ => format!("expected {wanted} as the default of a `{ty}` but got `{text}`"),
+                _ => format!("expected {expected} as the default of a `{ty}` but got `{text}`"),
             };
             return Err(SchemaError { at: start, message });
         }
@@ -323,7 +323,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn place(
+fn push_argument(
     argument: Argument,
     after_star: bool,
     at: usize,

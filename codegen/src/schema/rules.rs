@@ -1,4 +1,4 @@
-//! What a signature must satisfy as a whole, beyond its syntax. The rules are those PyTorch's own file keeps.
+//! The rules for a signature as a whole, beyond its syntax. They are those that PyTorch's own file satisfies.
 
 use super::parse::Positioned;
 use super::{Alias, AliasSet, Argument, BaseType, FunctionSchema, SchemaError, Type};
@@ -29,7 +29,7 @@ fn fail(at: usize, message: impl Into<String>) -> Result<(), SchemaError> {
     Err(SchemaError { at, message: message.into() })
 }
 
-/// A set that is written belongs to one argument.
+/// Checks that an alias set that is written has only one argument.
 fn check_written_once(parsed: &Positioned) -> Result<(), SchemaError> {
     let sets = |argument: &Argument| argument.alias.as_ref().map_or(vec![], |alias| alias.before.clone());
     let all: Vec<Vec<AliasSet>> = parsed.schema.arguments().map(sets).collect();
@@ -104,8 +104,8 @@ fn check_out(parsed: &Positioned) -> Result<(), SchemaError> {
     let returned: Vec<&Argument> =
         schema.out.iter().filter(|out| !out.name.starts_with("_scratch_")).collect();
     if !lists && returned.len() != schema.returns.len() {
-        let (wanted, got) = (returned.len(), schema.returns.len());
-        return head(format!("expected one return for each `out=` argument, {wanted}, but got {got}"));
+        let (expected, got) = (returned.len(), schema.returns.len());
+        return head(format!("expected one return for each `out=` argument, {expected}, but got {got}"));
     }
     let differs = returned.iter().zip(&schema.returns).position(|(out, result)| out.alias != result.alias);
     match differs {

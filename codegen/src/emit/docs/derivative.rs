@@ -1,4 +1,4 @@
-//! What the page says of an operator's derivative: the gradient of each input, and how tangents go through.
+//! The lines of the page about an operator's derivative: the gradient of each input, and the JVP rule.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::emit::forward::is_pointwise;
 use crate::formula::Special;
 use crate::model::Operator;
 
-/// The lines of an operator: none where no tensor goes in.
+/// The lines of an operator; none if it has no tensor arguments.
 pub(super) fn lines(
     operator: &Operator<'_>,
     typed: &[TypedDerivative],
@@ -25,8 +25,8 @@ pub(super) fn lines(
         Plan::Recorded(node) => {
             let derivative = &node.derivative.derivative;
             if derivative.schema.name != operator.schema.name {
-                let twin = &derivative.schema.name;
-                return gradient(&format!("as [{twin}](#{twin})"));
+                let name = &derivative.schema.name;
+                return gradient(&format!("as [{name}](#{name})"));
             }
             let mut lines = gradient(&gradients(node.derivative));
             lines.extend((!operator.schema.is_in_place()).then(|| tangent(operator, node.derivative)));
@@ -35,7 +35,7 @@ pub(super) fn lines(
     }
 }
 
-/// `self`: `grad * other`, ...; and which inputs and results have none.
+/// `self`: `grad * other`, ...; and the inputs and results without gradient.
 fn gradients(typed: &TypedDerivative) -> String {
     let derivative = &typed.derivative;
     let backward = derivative.formulas().iter().filter(|formula| !formula.forward);
@@ -68,10 +68,10 @@ fn code(names: &[String]) -> String {
 }
 
 fn tangent(operator: &Operator<'_>, typed: &TypedDerivative) -> String {
-    let said = typed.forward.first().map(|formula| &formula.body);
+    let first = typed.forward.first().map(|formula| &formula.body);
     let forward: Vec<&Formula> =
         typed.derivative.formulas().iter().filter(|formula| formula.forward).collect();
-    let words = match said {
+    let words = match first {
         Some(Body::Special(Special::AutoLinear)) => "linear".to_owned(),
         Some(Body::Expression(_)) => match forward.as_slice() {
             [only] => text(&only.text.text),

@@ -1,4 +1,4 @@
-//! The tables of differences from PyTorch: which operators a row names, where they differ, and why.
+//! Reads the tables of differences from PyTorch: the operators that a row names, the kind of the difference, and its reason.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use crate::source::{Fault, Source};
 pub(super) struct Difference<'a> {
     /// Patterns of names without their overload.
     names: Vec<String>,
-    /// Which check shows it.
+    /// The check that fails.
     kind: &'a str,
     reason: &'a str,
 }
 
-/// What the first column is called where a table is about operators.
+/// The headings of the first column in tables about operators.
 const HEADS: &[&str] = &["operator", "entry"];
 
-/// The modules of Python, and what the names of their operators begin with.
+/// The modules of Python, and the prefixes of the names of their operators.
 const MODULES: &[(&str, &[&str])] =
     &[("nn.functional.", &[""]), ("special.", &["", "special_"]), ("linalg.", &["linalg_"])];
 
-/// The rows of every table of a page that is about operators.
+/// The rows of all tables about operators on a page.
 pub(super) fn read(source: Source<'_>) -> Result<Vec<Difference<'_>>, Fault> {
     let mut rows = vec![];
     let (mut at, mut head) = (0, None);
@@ -39,7 +39,7 @@ pub(super) fn read(source: Source<'_>) -> Result<Vec<Difference<'_>>, Fault> {
     Ok(rows)
 }
 
-/// The cells of a line of a table; none of another line. A bar inside a cell has a backslash before it.
+/// The cells of a line of a table, or nothing if the line is not of a table. A bar inside a cell is escaped by a backslash.
 fn cells(line: &str) -> Vec<&str> {
     let Some(inner) = line.trim().strip_prefix('|') else { return vec![] };
     let inner = inner.strip_suffix('|').unwrap_or(inner);
@@ -82,7 +82,7 @@ impl Difference<'_> {
     pub(super) fn names(&self, base: &str) -> bool {
         let fits = |pattern: &String| match pattern.split_once('*') {
             None => pattern == base,
-            // Every operator; and the reflected operators of Python, `__r*__`, which are none here.
+            // A row for every operator names none in particular, like one for Python's reflected operators `__r*__`.
             Some(("", _)) => false,
             Some((begin, end)) => end.is_empty() && base.starts_with(begin),
         };

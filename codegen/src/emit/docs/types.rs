@@ -1,11 +1,11 @@
-//! The table of types that operators take, which a test of the operator table writes: a name, a tab, the types.
+//! Reads the table of dtypes that operators support, which a test of the operator table writes: a name, a tab, the dtypes.
 
 use std::collections::HashMap;
 
 use crate::source::{Fault, Source};
 
-/// The types by the operator's name. What is not there was not tried yet; what is there and no operator any more is of no use
-/// here, and refused by that test.
+/// The dtypes by the operator's name. Operators that are missing were not tested yet. Names of operators that no longer exist are
+/// ignored here, and refused by that test.
 pub(super) type Types<'a> = HashMap<&'a str, &'a str>;
 
 pub(super) fn read(source: Source<'_>) -> Result<Types<'_>, Fault> {

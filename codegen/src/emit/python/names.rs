@@ -1,4 +1,4 @@
-//! Which operators have a name in Python, and which overloads stand behind each name, in the order they are tried.
+//! The operators that have a name in Python, and the overloads of each name in the order in which they are tried.
 
 use std::collections::HashMap;
 
@@ -13,30 +13,30 @@ pub(super) struct Name<'a> {
     pub(super) overloads: Vec<Overload<'a>>,
 }
 
-/// One way to call a name: an operator and the sibling that writes into `out=`.
+/// One overload of a name: an operator and its `out=` variant.
 pub(super) struct Overload<'a> {
     pub(super) operator: &'a Operator<'a>,
     pub(super) out: Option<&'a Operator<'a>>,
 }
 
-/// Names that are attributes in Python, or whose arguments are read by hand: `to` takes a device without a name.
+/// Names that are attributes in Python, or whose arguments are parsed by hand-written code: `to` takes a positional device.
 const BY_HAND: &[&str] = &["numpy_T", "mT", "to"];
 
-/// Functions that are methods in Python too; in Rust their names would hide what every type has.
+/// Functions that are methods in Python too. In Rust such methods would hide methods of traits that every type has.
 const METHODS_TOO: &[&str] = &["clone", "equal", "allclose"];
 
 /// The names, in the order of the file.
 pub(super) fn names<'a>(operators: &'a [Operator<'a>]) -> Vec<Name<'a>> {
     let mut names: Vec<Name<'a>> = vec![];
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
     for operator in operators.iter().filter(|operator| is_bound(operator)) {
         let overload = Overload { operator, out: sibling_out(operators, operator) };
         let base = operator.schema.name.base.as_str();
-        let place = *places.entry(base).or_insert_with(|| {
+        let index = *indices.entry(base).or_insert_with(|| {
             names.push(Name { base: base.to_owned(), overloads: vec![] });
             names.len() - 1
         });
-        names[place].overloads.push(overload);
+        names[index].overloads.push(overload);
     }
     for name in &mut names {
         name.overloads.sort_by_key(|overload| ranks(&overload.operator.schema));
@@ -44,7 +44,7 @@ pub(super) fn names<'a>(operators: &'a [Operator<'a>]) -> Vec<Name<'a>> {
     names
 }
 
-/// Formulas of gradients stay inside, as in PyTorch; `out=` siblings are merged into what they write for.
+/// Backward operators have no name in Python, as in PyTorch; `out=` variants are part of the overload of the functional one.
 fn is_bound(operator: &Operator<'_>) -> bool {
     let base = operator.schema.name.base.as_str();
     !operator.schema.is_out() && !base.contains("_backward") && !BY_HAND.contains(&base)
@@ -57,7 +57,7 @@ fn sibling_out<'a>(operators: &'a [Operator<'a>], operator: &Operator<'_>) -> Op
     operators.iter().find(is_sibling).filter(|_| operator.derived.is_none())
 }
 
-/// Overloads are tried from the narrowest: a tensor of one element is a number too, and one number a list of one.
+/// Overloads with narrower types are tried first: a tensor of one element is accepted as a number too, and a number as a list.
 fn ranks(schema: &FunctionSchema) -> Vec<u8> {
     schema.positional.iter().map(|argument| rank(&argument.ty)).collect()
 }
@@ -84,7 +84,7 @@ impl Name<'_> {
         self.base.to_uppercase()
     }
 
-    /// The module the function is put in, below `flambeau`; empty for the package itself.
+    /// The module of the function below `flambeau`; empty for the package itself.
     pub(super) fn module(&self) -> String {
         let module = self.overloads[0].operator.entry.python_module.as_deref();
         module.map_or(String::new(), |module| format!("_{module}"))
@@ -98,7 +98,7 @@ impl Name<'_> {
         self.overloads.iter().any(|overload| overload.receiver().is_some())
     }
 
-    /// Every way to call it, and what it does.
+    /// The signatures of all overloads, and the documentation.
     pub(super) fn doc(&self, method: bool) -> String {
         let fits = |overload: &&Overload<'_>| {
             if method { overload.receiver().is_some() } else { overload.is_function() }
@@ -113,29 +113,29 @@ impl Name<'_> {
 }
 
 impl Overload<'_> {
-    /// Whether it can be called without a receiver. What writes its `self` is a function only where nothing else is asked
-    /// for, as in `relu_(x)`, or where there is no method.
+    /// Whether it is a function. An in-place variant is a function only if it has no other argument, as `relu_(x)`, or if there is no
+    /// method.
     pub(super) fn is_function(&self) -> bool {
         let entry = self.operator.entry;
         let alone = self.operator.schema.positional.len() == 1 || !entry.method;
         entry.function && (alone || self.operator.derived != Some(Variant::InPlace))
     }
 
-    /// Whether it makes a tensor of a type and on a device that are asked for; then a gradient may be asked for too.
+    /// Whether it creates a tensor with given dtype and device; then it has a parameter `requires_grad` too.
     pub(super) fn is_factory(&self) -> bool {
         let schema = &self.operator.schema;
         schema.tensor_options().is_some() && !schema.name.base.starts_with('_')
     }
 
-    /// The number of `self`, if it can be called as a method.
+    /// The index of `self`, if it can be called as a method.
     pub(super) fn receiver(&self) -> Option<usize> {
         let is_self = |argument: &crate::schema::Argument| {
             argument.name == "self" && argument.ty == Type::Base(BaseType::Tensor)
         };
-        let place = self.operator.schema.positional.iter().position(is_self);
+        let index = self.operator.schema.positional.iter().position(is_self);
         let method =
             self.operator.entry.method || METHODS_TOO.contains(&self.operator.schema.name.base.as_str());
-        place.filter(|_| method)
+        index.filter(|_| method)
     }
 
     /// `(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)`

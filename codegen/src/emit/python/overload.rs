@@ -34,12 +34,13 @@ fn parameters(overload: &Overload<'_>) -> String {
     entries.join(", ")
 }
 
-/// Whether the one result to write is a list of as many tensors as there turn out to be.
+/// Whether `out` is a list of tensors, whose length depends on the result.
 fn writes_list(out: &crate::model::Operator<'_>) -> bool {
     out.schema.out.iter().any(|argument| matches!(argument.ty, Type::List(..)))
 }
 
-/// The values are taken out, then the operator runs, apart so that it may run without the interpreter's lock.
+/// The closure that converts the arguments and calls the operator. The call is a closure of its own, so that it can run without the
+/// interpreter's lock.
 fn call(overload: &Overload<'_>) -> String {
     let schema = &overload.operator.schema;
     let out = overload.out.map_or(String::new(), |out| {
@@ -81,8 +82,8 @@ fn operator_call<'a>(function: String, arguments: impl Iterator<Item = &'a Argum
     format!("ops::{function}({})", passed.join(", "))
 }
 
-/// The call that writes into `out=`, where that is given; it must be of the type, on the device and in the layout that a
-/// factory is asked for, whose arguments start at `options`.
+/// The call of the `out=` variant, if `out` is given. That of a factory must agree with the arguments `dtype`, `layout` and `device`,
+/// which start at the index `options`.
 fn write_out(out: &crate::model::Operator<'_>, index: usize, options: Option<usize>) -> String {
     let inputs = out.schema.inputs().map(parameter::passed);
     let several = out.schema.out.len() > 1;
@@ -91,13 +92,13 @@ fn write_out(out: &crate::model::Operator<'_>, index: usize, options: Option<usi
         .collect();
     let passed: Vec<String> = inputs.chain(outs).collect();
     let check = options.map_or(String::new(), |dtype| format!("a.agree({dtype}, &out)?; "));
-    let asked = match several {
+    let given = match several {
         true => format!("a.out_tensors({index}, {})?", out.schema.out.len()),
         false if writes_list(out) => format!("a.optional_tensors_out({index})?"),
         false => format!("a.optional_tensor({index})?"),
     };
     format!(
-        "if let Some(out) = {asked} {{ {check}return a.writes({index}, || ops::{}({})); }}\n",
+        "if let Some(out) = {given} {{ {check}return a.writes({index}, || ops::{}({})); }}\n",
         out.function(),
         passed.join(", ")
     )

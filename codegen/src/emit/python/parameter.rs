@@ -1,9 +1,9 @@
-//! How one parameter reads: in the table, out of the parsed arguments, and on to the operator.
+//! The text for one parameter: its entry in the table, the conversion of its value, and its argument in the call of the operator.
 
 use crate::naming;
 use crate::schema::{Argument, BaseType, Literal, Type};
 
-/// The functions whose first argument may be a number, as PyTorch's; a number in second place has an overload of its own.
+/// The functions whose first argument may be a number, as in PyTorch. A number as the second argument has an overload of its own.
 const NUMBERS_FIRST: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
 
 /// The name in Python.
@@ -36,7 +36,7 @@ fn type_text(ty: &Type) -> String {
     }
 }
 
-/// A default as Python writes it.
+/// A default in Python's syntax.
 pub(super) fn default_text(value: &Literal) -> String {
     match value {
         Literal::None => "None".to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn entry(base: &str, argument: &Argument, keyword: bool) -> String {
     if keyword {
         entry += ".by_keyword()";
     }
-    // PyTorch's signatures write an empty list as None, and take it: `stride=None`.
+    // PyTorch accepts None for an empty list: `stride=None`.
     let empty = argument.default.as_ref().is_some_and(|default| default.value == Literal::List(vec![]));
     if argument.ty.is_optional() || empty {
         entry += ".or_none()";
@@ -79,7 +79,7 @@ pub(super) fn entry(base: &str, argument: &Argument, keyword: bool) -> String {
     entry
 }
 
-/// The size of a list, which says what a single number stands for.
+/// The size of a list, to which a single number is expanded.
 fn size_argument(ty: &Type) -> String {
     match list_size(ty) {
         Some(size) if kind(ty) == "ints" => format!(", {size}"),
@@ -94,7 +94,7 @@ fn list_size(ty: &Type) -> Option<u32> {
     }
 }
 
-/// The function that makes a table entry, which is also what the value is asked for by.
+/// The name of the function that makes a table entry, and of the method that converts the value.
 fn kind(ty: &Type) -> &'static str {
     match ty.without_optional() {
         Type::List(inner, _) => match inner.as_ref() {
@@ -103,7 +103,7 @@ fn kind(ty: &Type) -> &'static str {
             Type::Base(BaseType::Int | BaseType::SymInt) => "ints",
             Type::Base(BaseType::Float | BaseType::SymFloat) => "floats",
             Type::Base(BaseType::Scalar) => "scalars",
-            // Others are taken by hidden operators only, such as masks of gradients.
+            // Only operators without a name in Python have others, such as masks of gradients.
             _ => "no_form_in_python",
         },
         Type::Base(base) => match base {
@@ -141,7 +141,7 @@ pub(super) fn value(index: usize, argument: &Argument) -> String {
     }
 }
 
-/// How the value is passed on: by reference where the operator borrows it.
+/// The argument in the call of the operator: by reference if the operator borrows it.
 pub(super) fn passed(argument: &Argument) -> String {
     let name = naming::identifier(&argument.name);
     let borrowed = matches!(

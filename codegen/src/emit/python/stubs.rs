@@ -1,4 +1,4 @@
-//! The types of functions and methods, as editors and type checkers read them.
+//! Type stubs of functions and methods, for editors and type checkers.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ Device = device | str
 Dtype = dtype | str
 ";
 
-/// The methods as a class that `Tensor` has above it, the functions of the package, and a class for each other module.
+/// The methods in a base class of `Tensor`, the functions of the package, and a class for each other module.
 pub(super) fn text(names: &[Name<'_>]) -> String {
     let mut functions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut methods = vec![];
@@ -67,7 +67,7 @@ fn definitions(name: &Name<'_>, method: bool) -> Vec<String> {
     forms.into_iter().map(|form| format!("{mark}{form}\n")).collect()
 }
 
-/// The form with a list, and where sizes may be given one by one, that form too.
+/// The signature with a list, and, if sizes may be given as separate arguments, that signature too.
 fn forms_of(base: &str, overload: &Overload<'_>, method: bool) -> Vec<String> {
     let schema = &overload.operator.schema;
     let receiver = overload.receiver().filter(|_| method);
@@ -96,7 +96,7 @@ fn forms_of(base: &str, overload: &Overload<'_>, method: bool) -> Vec<String> {
     forms
 }
 
-/// What has a name only. An operator that Python calls (`__lshift__`) is never given a result to write to.
+/// The keyword-only parameters. A method that Python's syntax calls (`__lshift__`) has no `out`.
 fn keywords(base: &str, overload: &Overload<'_>) -> Vec<String> {
     let out = overload.out.filter(|_| !base.starts_with("__")).map(|out| match out.schema.out.len() {
         1 if !matches!(out.schema.out[0].ty, Type::List(..)) => "out: Tensor | None = None",
