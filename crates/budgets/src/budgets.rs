@@ -1,4 +1,4 @@
-//! The table of budgets: reading it, holding it against what is counted, writing it anew.
+//! The table of budgets: reads it, compares it with what is counted, and writes it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,27 +9,27 @@ use clap::Parser;
 use crate::calls::CALLS;
 use crate::counting::{Counter, Failure, be_counted, count};
 
-/// Counts the instructions of the smallest calls and holds them against their budgets.
+/// Counts the instructions of the smallest calls and compares them with their budgets.
 #[derive(Parser)]
 struct Options {
     /// Writes the budgets anew from what is counted.
     #[arg(long)]
     renew: bool,
-    /// Lets callgrind count, to check the counting.
+    /// Counts with callgrind, to verify the counting.
     #[arg(long, conflicts_with = "renew")]
     callgrind: bool,
-    /// The call that this process is to run, while another one counts.
+    /// The call that this process runs, while another process counts.
     #[arg(long, hide = true, requires = "calls")]
     run: Option<String>,
-    /// How often.
+    /// How often it runs the call.
     #[arg(long, hide = true)]
     calls: Option<usize>,
-    /// Whether to stop before and after.
+    /// Whether it stops before and after the calls.
     #[arg(long, hide = true)]
     stop: bool,
 }
 
-/// How much more than was measured a call may take: another version of the compiler moves counts by some percent.
+/// The ratio of a budget to the measured count: another version of the compiler changes counts by some percent.
 const HEADROOM: f64 = 1.08;
 
 const HEADER: &str = "# Instructions of one call: what was measured, and what is allowed. `cargo xtask budgets --renew` writes \
@@ -71,7 +71,7 @@ fn written(counted: &[(&str, f64)]) -> String {
     format!("{HEADER}call\tmeasured\tbudget\n{}", counted.iter().map(line).collect::<String>())
 }
 
-/// What was measured, and the budget, by the name of the call.
+/// The measured count and the budget, by the name of the call.
 fn read(text: &str) -> Result<BTreeMap<String, (f64, f64)>, Failure> {
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     let row = |line: &str| {
@@ -84,7 +84,7 @@ fn read(text: &str) -> Result<BTreeMap<String, (f64, f64)>, Failure> {
     rows.map(row).collect()
 }
 
-/// Prints the table; fails where a call takes more than it may, or has no budget.
+/// Prints the table; fails if a call takes more than its budget, or has none.
 fn compare(counted: &[(&str, f64)], budgets: &BTreeMap<String, (f64, f64)>) -> Result<ExitCode, Failure> {
     println!("{:16} {:>12} {:>12} {:>8}", "instructions", "counted", "when set", "budget");
     let mut over = Vec::new();

@@ -6,10 +6,10 @@ use flambeau::{Autograd, Result, ScalarType, Tensor, ops};
 
 pub(crate) type Call = Box<dyn FnMut() -> Result<()>>;
 
-/// Its inputs are made outside of what is counted.
+/// Makes a call; its inputs are made here, outside of what is counted.
 type Make = fn() -> Result<Call>;
 
-/// Each call by its name, with what makes it.
+/// Each call by its name, with the function that makes it.
 pub(crate) const CALLS: &[(&str, Make)] = &[
     ("add1_nograd", || {
         let (a, b) = (Tensor::from([0.5f32]), Tensor::from([0.25f32]));
@@ -66,7 +66,7 @@ fn parameter(sizes: &[i64]) -> Result<Tensor> {
     Ok(p)
 }
 
-/// Ten operators in a row.
+/// Ten dependent operators.
 fn chain(x: &Tensor) -> Result<Tensor> {
     let mut y = x.clone();
     for _ in 0..5 {

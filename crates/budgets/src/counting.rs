@@ -1,7 +1,8 @@
-//! Counts instructions by running this program again and stepping it, which is exact and needs no tool; or under callgrind.
+//! Counts instructions by running this program as a child process and single-stepping it, which is exact and needs no other tool; or
+//! under callgrind.
 //!
-//! The loop runs between two stops that the child makes itself. It is counted with calls and without any, so that in the
-//! difference all that is not a call cancels.
+//! The child stops itself before and after a loop of calls. The loop is counted with calls and without any, and the difference is the
+//! cost of the calls alone.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,17 +11,17 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// Calls before anything is counted: tables, lists of free memory and locks are then as they stay.
+/// Calls before counting begins: afterwards tables, free lists and locks are in their steady state.
 const WARM_UP: usize = 200;
-/// A step takes two changes of process, tens of microseconds on a virtual machine; and the count is exact.
+/// One call suffices, since the count is exact, and a step takes two context switches, tens of microseconds on a virtual machine.
 const COUNTED: usize = 1;
-/// Under callgrind the calls are quick, and their mean says whether the one that is counted is like all others.
+/// Under callgrind calls are fast, and the mean of many verifies that the one that is stepped is typical.
 const COUNTED_BY_CALLGRIND: usize = 2000;
 
-/// By what the child says that the loop begins and ends. Not `SIGSTOP`, which anybody may send to any process.
+/// The signal by which the child announces that the loop begins and ends. Not `SIGSTOP`, which other processes may send.
 const STOP: Signal = Signal::SIGUSR1;
 
-/// Who counts.
+/// How instructions are counted.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Counter {
     Steps,
@@ -38,12 +39,12 @@ pub(crate) fn count(name: &str, counter: Counter) -> Result<f64, Failure> {
     Ok((with as f64 - without as f64) / calls as f64)
 }
 
-/// This program as the one that is counted.
+/// The arguments with which this program runs as the child.
 fn arguments(name: &str, calls: usize) -> [String; 4] {
     ["--run".to_owned(), name.to_owned(), "--calls".to_owned(), calls.to_string()]
 }
 
-/// The same instructions on every machine: no vectors, one thread, and the C library's plainest copies.
+/// Makes the child execute the same instructions on every machine: no vectors, one thread, and the C library's baseline `memcpy`.
 fn settle(command: &mut Command) -> &mut Command {
     let plain = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX,-ERMS,-FSRM,-RTM";
     command
@@ -52,7 +53,7 @@ fn settle(command: &mut Command) -> &mut Command {
         .env("GLIBC_TUNABLES", plain)
 }
 
-/// The body of the program that is counted.
+/// The body of the child.
 pub(crate) fn be_counted(mut call: crate::calls::Call, calls: usize, stop: bool) -> Result<(), Failure> {
     (0..WARM_UP).try_for_each(|_| call())?;
     if stop {
@@ -72,7 +73,7 @@ fn steps(name: &str, calls: usize) -> Result<u64, Failure> {
     command.args(arguments(name, calls)).arg("--stop").stdin(Stdio::null());
     let mut child = settle(&mut command).spawn()?;
     let counted = between_stops(&child);
-    // Killed even where it was counted: all that it has left to do is to end.
+    // It is killed even after a successful count, since it has nothing left to do but to exit.
     let _ = child.kill();
     child.wait()?;
     counted
@@ -87,7 +88,7 @@ fn between_stops(child: &Child) -> Result<u64, Failure> {
             WaitStatus::Stopped(_, STOP) if counting => return Ok(steps),
             WaitStatus::Stopped(_, STOP) => counting = true,
             WaitStatus::Stopped(_, Signal::SIGTRAP) => steps += 1,
-            WaitStatus::Stopped(..) => {} // Someone else's signal, which is not passed on: no instruction has run.
+            WaitStatus::Stopped(..) => {} // Another signal, which is not delivered: no instruction was executed.
             other => return Err(format!("expected a step but got {other:?}").into()),
         }
         ptrace::step(pid, None)?;

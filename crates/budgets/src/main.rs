@@ -1,7 +1,7 @@
 //! Instruction budgets: `cargo xtask budgets` counts the instructions of the smallest calls, so that overhead cannot creep back.
 //!
-//! Instructions are the same in every run and under any load, which times are not. A call that takes more than its budget in
-//! `budgets.tsv` is a failure; `--renew` writes the file anew, for a change that is worth what it costs.
+//! The number of instructions is the same in every run and under any load, which is not true of times. A call that takes more than its
+//! budget in `budgets.tsv` is an error; `--renew` writes the file anew, for a change that is worth its cost.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod budgets;
