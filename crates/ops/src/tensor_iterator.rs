@@ -26,7 +26,8 @@ use smallvec::SmallVec;
 use std::sync::OnceLock;
 pub(crate) use trivial::TrivialIter;
 
-/// Operands, outputs first, and the shape of the loops over them. Filled in place, since moving it costs as much as a small kernel.
+/// Operands, outputs first, and the shape of the loops over them. Filled in place: to move it would cost as much as a small kernel,
+/// since the copy's wide loads follow narrow stores (Note: store forwarding, in `flambeau_core`).
 ///
 /// # Note: trivial calls
 ///
@@ -105,7 +106,8 @@ impl<'a> TensorIterator<'a> {
     /// # Errors
     /// `Internal` where nothing was built.
     ///
-    /// Takes the iterator by reference: moving it would cost as much as a small kernel.
+    /// Takes the iterator by reference, since to move it would cost as much as a small kernel (Note: store forwarding, in
+    /// `flambeau_core`).
     #[inline]
     pub fn take_result(&mut self) -> Result<Tensor> {
         match &mut self.trivial {
