@@ -61,7 +61,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/parallel/src/affinity.rs", "system calls that set the affinity of threads have no safe form"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
-    ("crates/ops/src/tensor_iterator/walk.rs", "addresses cross to other threads under the caller's guards"),
+    ("crates/ops/src/tensor_iterator/for_each.rs", "addresses cross to other threads under the caller's guards"),
     ("crates/python/src/buffer.rs", "reads the C struct of the buffer protocol"),
     ("crates/python/src/objects.rs", "asks the interpreter for objects by its C interface"),
     ("crates/python/src/call.rs", "the interpreter hands over raw pointers to the arguments"),
