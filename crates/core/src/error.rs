@@ -98,7 +98,7 @@ const LONGEST: usize = 8 << 10;
 #[cold]
 pub fn text(message: fmt::Arguments<'_>) -> String {
     let mut text = Text(String::new());
-    // It fails where the message is cut, so that nobody formats the rest.
+    // `write_str` returns an error where the message is cut, so that the rest is not formatted.
     let _ = fmt::write(&mut text, message);
     text.0
 }

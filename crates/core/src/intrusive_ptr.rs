@@ -1,6 +1,6 @@
 //! Shared ownership as in c10: both counts in one word beside the value, so that a unique owner frees without an atomic update.
 //!
-//! An owner that reads "one strong owner and no other" is alone for good, since counting another takes an owner. So
+//! An owner that reads "one strong owner and no other" stays the only one, since only an owner can add another. So
 //! it frees after one load, where `std::sync::Arc` needs two atomic updates. Blocks come from the thread's free list.
 
 #![expect(unsafe_code, reason = "owns memory through a raw pointer and its own reference counts")]

@@ -67,7 +67,7 @@ fn threads_are_summed() {
         meet.wait();
         let kept = moved.map(|thread| thread.join().unwrap());
         assert_eq!(CPU.memory_stats().live_bytes, 33); // Exited threads have published.
-        drop(kept); // Freed by another thread than the one that got them.
+        drop(kept); // Freed by another thread than the one that allocated them.
     });
     let after = CPU.memory_stats();
     assert_eq!(after.live_bytes, 0);
@@ -113,7 +113,7 @@ fn reports() {
     let told: Arc<Mutex<Vec<MemoryEvent>>> = Arc::default();
     let list = Arc::clone(&told);
     CpuAllocator::set_reporter(Some(Arc::new(move |event: &MemoryEvent| {
-        drop(get(1)); // Its own are not told, or this would never end.
+        drop(get(1)); // Its own allocations are not reported, or this would never end.
         list.lock().unwrap().push(*event);
     })));
     let (a, b) = (get(10), CPU.allocate_zeroed(100_000).unwrap());

@@ -10,7 +10,7 @@ use super::{
     pack::{PackPanel, PackPanels, PackRows},
     plan::{Packed, PackedRows, Plan, WORTH_A_THREAD, fits_l1},
     round::Round,
-    scratch::{self, Scratch, Shared},
+    scratch::{self, Scratch, SendPtr},
     tile::{CACHE_LINE, RowsOfA, TileArgs, UNROLLED},
 };
 use flambeau_parallel::{num_threads, parallel_for};
@@ -51,7 +51,7 @@ struct Slab<'a, T: GemmElement, L: Lanes> {
     k: Range<usize>,
     columns: Range<usize>,
     /// What is packed before the tiles.
-    packed: Shared<L::Unit>,
+    packed: SendPtr<L::Unit>,
     target: Target<L::Acc>,
     /// Whether sums are complete, and to be rounded to C.
     rounds: bool,
@@ -90,7 +90,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::
     let mut packed = Scratch::new::<L::Unit>(groups::<T, L>(plan.depth) * columns);
     for first_column in (0..g.n).step_by(plan.columns) {
         let columns = first_column..g.n.min(first_column + plan.columns);
-        // With `k` of 0 there is one block of nothing, which scales C.
+        // With `k` of 0 there is one slab without products, which only scales C.
         for first in (0..g.k.max(1)).step_by(plan.depth) {
             let mut target = target.from(first_column);
             if first > 0 {
@@ -98,7 +98,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = T::
                 target = Target { old: target.at, old_row: target.row, beta: L::Acc::ONE, ..target };
             }
             let k = first..g.k.min(first + plan.depth);
-            let (packed, rounds) = (Shared(packed.as_mut_ptr()), rounds && k.end == g.k);
+            let (packed, rounds) = (SendPtr(packed.as_mut_ptr()), rounds && k.end == g.k);
             let columns = columns.clone();
             let slab = Slab::<T, L> { g, plan: &plan, k, columns, packed, target, rounds, rows };
             // SAFETY: the caller's conditions.

@@ -40,7 +40,7 @@ mod x86;
 
 use element::{Element, Scalar};
 pub use isa::Isa;
-pub use scratch::{OutOfMemory, Scratch, Shared};
+pub use scratch::{OutOfMemory, Scratch, SendPtr};
 pub use transpose_tile::{TileMatrix, stream_transposed, tile_side};
 
 use flambeau_parallel::parallel_for;

@@ -114,7 +114,7 @@ impl Plan {
             true if a == PackedRows::Never && g.m <= max_rows && !fits_l1::<L>(g.k, g.n) => Packed::PerBlock,
             true => Packed::Before,
         };
-        // A is packed anew for each block of columns.
+        // A is packed again for each block of columns, so those are wider if it is.
         let columns = if a == PackedRows::Never { L::CUT.columns } else { L::CUT.columns.max(512) };
         let (all_tiles, all_strips) = (g.m.div_ceil(rows), g.n.min(columns).div_ceil(strip));
         let large = shared && g.m * g.n * g.k.min(L::CUT.depth) >= 2 * WORTH_A_THREAD;

@@ -7,7 +7,7 @@ use super::{
     element::{Element, Pack, Scalar},
     lanes::Lanes,
     plan::is_one_slab,
-    scratch::{Scratch, Shared},
+    scratch::{Scratch, SendPtr},
     small, vector,
 };
 use flambeau_parallel::parallel_for;
@@ -49,7 +49,7 @@ pub(super) unsafe fn multiply<T: GemmElement + Pack<L::Unit>, L: Lanes<Acc = <T 
 /// # Safety
 /// - As [`super::gemm`].
 unsafe fn copy_addend<T: GemmElement>(g: &Gemm<T>, addend: &Addend<T>) {
-    let (c, from, n) = (Shared(g.c), Shared(addend.first.cast_mut()), g.n);
+    let (c, from, n) = (SendPtr(g.c), SendPtr(addend.first.cast_mut()), g.n);
     let (to_strides, strides) = (g.c_strides, addend.strides);
     parallel_for(0..g.m, ((1 << 15) / n).max(1), move |part| {
         for i in part.start as isize..part.end as isize {

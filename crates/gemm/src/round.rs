@@ -1,4 +1,4 @@
-//! Writes sums to the part of C that they belong to, each scaled and rounded once.
+//! Writes sums to their part of C, each scaled and rounded once.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::{GemmElement, element::Scalar, lanes::Body};

@@ -119,16 +119,16 @@ pub fn push<T>(list: &mut Vec<T>, value: T) {
 }
 
 /// A pointer that chunks on several threads use, each for its own elements.
-pub struct Shared<T>(pub *mut T);
+pub struct SendPtr<T>(pub *mut T);
 
-impl<T> Clone for Shared<T> {
+impl<T> Clone for SendPtr<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Shared<T> {}
+impl<T> Copy for SendPtr<T> {}
 
-impl<T> Shared<T> {
+impl<T> SendPtr<T> {
     /// The address.
     pub fn at(self) -> *mut T {
         self.0
@@ -136,6 +136,6 @@ impl<T> Shared<T> {
 }
 
 // SAFETY: it only carries an address; each use of it states why it is sound.
-unsafe impl<T> Send for Shared<T> {}
+unsafe impl<T> Send for SendPtr<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
+unsafe impl<T> Sync for SendPtr<T> {}

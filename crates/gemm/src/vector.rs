@@ -9,7 +9,7 @@ use super::{
     Gemm, GemmElement,
     element::{Element, Scalar},
     lanes::{Body, Lanes, WIDEST},
-    scratch::{Scratch, Shared},
+    scratch::{Scratch, SendPtr},
 };
 use flambeau_parallel::parallel_for;
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ pub(super) fn applies<T: GemmElement>(g: &Gemm<T>) -> bool {
 /// - As [`super::gemm`], and [`applies`].
 pub(super) unsafe fn multiply<T: GemmElement, L: Lanes<Acc = <T as Element>::Acc>>(g: &Gemm<T>) {
     let mut x = Scratch::new::<L::Acc>(g.k);
-    let x = Shared(x.as_mut_ptr::<L::Acc>());
+    let x = SendPtr(x.as_mut_ptr::<L::Acc>());
     for p in 0..g.k {
         // SAFETY: `k` elements of A, and room for them.
         unsafe { x.at().add(p).write(g.a.offset(p as isize * g.a_strides[1]).read().widen()) }

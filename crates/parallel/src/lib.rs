@@ -4,9 +4,9 @@
 //! *who* runs a chunk, so a kernel that writes what its chunk owns, or that combines per-chunk partials in chunk
 //! order ([`parallel_reduce`]), gives the same bits for every thread count.
 //!
-//! The calling thread claims chunks beside the helper threads, and never waits for a helper that has not begun:
-//! on a busy machine it simply does all the work itself. A call made from inside a chunk, or while another thread
-//! holds the helpers, runs serially on its own thread over the same chunks.
+//! The calling thread claims chunks like the helper threads, and never waits for a helper that has not begun: on a busy machine it does
+//! all the work itself. A call that is made from inside a chunk, or while another thread uses the helpers, runs serially on its own
+//! thread over the same chunks.
 //!
 //! Helpers are their own threads: **thread-locals of the caller are not seen inside a chunk** (gradient mode,
 //! dispatch keys, the current generator). Read them before the call and let the closure capture their values.

@@ -101,7 +101,7 @@ fn allocate_large(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
 }
 
 /// # Safety
-/// - (owned) `data` came from [`allocate_block`] of `bytes` small bytes, and nobody uses it any more.
+/// - (owned) `data` came from [`allocate_block`] of `bytes` small bytes, and is not used any more.
 #[inline]
 unsafe fn free_small(data: *mut u8, bytes: usize, _: *mut ()) {
     count_free(data, bytes);
@@ -110,7 +110,7 @@ unsafe fn free_small(data: *mut u8, bytes: usize, _: *mut ()) {
 }
 
 /// # Safety
-/// - (owned) `data` came from [`allocate_block`] of `bytes` bytes, too many to be small, and nobody uses it any more.
+/// - (owned) `data` came from [`allocate_block`] of `bytes` bytes, too many to be small, and is not used any more.
 unsafe fn free_large(data: *mut u8, bytes: usize, _: *mut ()) {
     count_free(data, bytes);
     // SAFETY: (owned).

@@ -18,12 +18,12 @@ pub(super) fn map_huge(bytes: usize) -> Option<NonNull<u8>> {
     let whole = map_anywhere(bytes.checked_add(HUGE_PAGE)?)?.as_ptr();
     let before = whole.align_offset(HUGE_PAGE);
     // SAFETY: `before` is less than the huge page by which the mapping is longer; all parts are inside it, and
-    // the two cut off have been given to nobody.
+    // the two that are cut off are not in use.
     unsafe {
         let start = whole.add(before);
         unmap(whole, before);
         unmap(start.add(bytes), HUGE_PAGE - before);
-        // Only advice: without it the block is slower but as good.
+        // Only advice: without it the block works, but is slower.
         #[cfg(target_os = "linux")]
         libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
         NonNull::new(start)
@@ -42,7 +42,7 @@ fn map_anywhere(bytes: usize) -> Option<NonNull<u8>> {
 pub(super) unsafe fn unmap(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: the caller's condition. It can fail only for want of kernel memory to split a mapping; then the
-        // pages stay mapped, which leaks them and harms nobody.
+        // pages stay mapped, which only leaks them.
         unsafe { libc::munmap(start.cast(), bytes) };
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
 /// Gives a block back.
 ///
 /// # Safety
-/// - (owned) `block` came from [`allocate`] of as many bytes, and nobody uses it any more.
+/// - (owned) `block` came from [`allocate`] of as many bytes, and is not used any more.
 pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     let unmapped = REGIONS.lock().put(block.as_ptr(), bytes);
     drop(unmapped); // After unlocking, since unmapping pages takes long.

@@ -1,4 +1,4 @@
-//! A global allocator with a reserve: small requests are answered even where the system has nothing left.
+//! A global allocator with a reserve: small requests succeed even if the system has no memory left.
 //!
 //! **Guarantee.** A request of at most [`LARGEST`] bytes fails only if the system has no memory, even after this library has returned
 //! the cached memory of freed tensors, and the reserve of [`SIZE`] bytes is in use, less what rounding up sizes wastes. Larger requests
@@ -236,7 +236,7 @@ mod tests {
     }
 
     fn give_back((block, layout, byte): (*mut u8, Layout, u8)) {
-        // SAFETY: it was written when it was taken, and nobody uses it any more.
+        // SAFETY: it was written when it was taken, and is not used any more.
         let held = unsafe { std::slice::from_raw_parts(block, layout.size()) };
         assert!(held.iter().all(|b| *b == byte));
         // SAFETY: as above.

@@ -37,7 +37,7 @@ pub(super) fn allocate(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
 /// Gives a block back.
 ///
 /// # Safety
-/// - (owned) `block` came from [`allocate`] of as many bytes, and nobody uses it any more.
+/// - (owned) `block` came from [`allocate`] of as many bytes, and is not used any more.
 pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     // SAFETY: (owned).
     let evicted = unsafe { CACHE.lock().put(class_of(bytes), block) };
@@ -86,7 +86,7 @@ impl Chain {
     }
 
     /// # Safety
-    /// - (owned) `block` is of the class, and nobody uses it any more.
+    /// - (owned) `block` is of the class, and is not used any more.
     unsafe fn push(&mut self, block: NonNull<u8>, class: usize) {
         let block: NonNull<FreeBlock> = block.cast();
         // SAFETY: (owned); every class has room for it.
@@ -147,7 +147,7 @@ impl Cache {
     /// Caches a block, if it is not larger than the limit of the cache. Returns the blocks that are evicted.
     ///
     /// # Safety
-    /// - (owned) `block` is of the class, and nobody uses it any more.
+    /// - (owned) `block` is of the class, and is not used any more.
     unsafe fn put(&mut self, class: usize, block: NonNull<u8>) -> Chain {
         let bytes = class_bytes(class);
         if bytes > self.limit {

@@ -39,7 +39,7 @@ fn allocate_in_region(bytes: usize, zeroed: bool) -> Option<NonNull<u8>> {
 /// Gives a block back.
 ///
 /// # Safety
-/// - `block` came from [`allocate`] of as many bytes, and nobody uses it any more.
+/// - `block` came from [`allocate`] of as many bytes, and is not used any more.
 pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's condition; the same branches as in `allocate`, which made the same layout.
     unsafe {

@@ -130,7 +130,7 @@ pub(super) fn allocate(class: usize, to: Use) -> Option<NonNull<u8>> {
 /// Gives a block back.
 ///
 /// # Safety
-/// - (owned) `block` came from [`allocate`] of the same class, on any thread, and nobody uses it any more.
+/// - (owned) `block` came from [`allocate`] of the same class, on any thread, and is not used any more.
 #[inline(always)]
 pub(super) unsafe fn free(block: NonNull<u8>, class: usize) {
     THREAD.with(|thread| {

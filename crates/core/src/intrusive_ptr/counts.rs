@@ -76,7 +76,7 @@ impl Counts {
                 FULL.. => seen,
                 _ => seen + STRONG,
             };
-            // Acquire: whoever changed the value while it was unique did so before.
+            // Acquire: changes that its only owner has made to the value happened before.
             match self.0.compare_exchange_weak(seen, raised, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = now,

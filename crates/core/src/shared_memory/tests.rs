@@ -1,4 +1,4 @@
-//! Chunks are distinct, held, and used again; a message opens what it was sent for, once; what is forged changes nothing.
+//! Chunks are distinct, held, and reused; a message opens its chunk once; forged messages change nothing.
 
 #![expect(unsafe_code, reason = "fills bytes under guards")]
 
@@ -179,7 +179,7 @@ fn forged_messages_change_nothing() {
             Err(error) => {
                 assert!([ErrorKind::InvalidArgument, ErrorKind::Io].contains(&error.kind()), "{error}");
                 refused += 1;
-                // A message that was not the right one has used up nothing.
+                // A wrong message has not consumed the ticket.
                 assert!(Storage::ptr_eq(&opened(&good).unwrap(), of));
             }
         }
@@ -306,7 +306,7 @@ fn what_is_passed_on_is_never_free() {
         done.store(true, Ordering::Relaxed);
         looks.join().unwrap();
     });
-    // The last message has been received by nobody.
+    // The last message is never received.
     assert!(!mapping.is_free(0));
 }
 

@@ -33,7 +33,7 @@ pub(super) enum Attempt {
 }
 
 impl Bias {
-    /// Towards the calling thread.
+    /// A bias towards the calling thread.
     #[inline(always)]
     pub(super) fn new() -> Self {
         let owner = match this_thread() {
@@ -43,7 +43,7 @@ impl Bias {
         Bias { owner: AtomicU32::new(owner), held: AtomicU32::new(0) }
     }
 
-    /// Towards nobody.
+    /// A lock without a bias.
     pub(super) fn revoked() -> Self {
         Bias { owner: AtomicU32::new(REVOKED), held: AtomicU32::new(0) }
     }

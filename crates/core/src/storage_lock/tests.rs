@@ -1,4 +1,4 @@
-//! The lock excludes whom it must, lets in whom it must, and wakes whoever waits. loom's models are in `tests/loom.rs`.
+//! The lock excludes conflicting guards and no others, and wakes threads that wait. loom's models are in `tests/loom.rs`.
 
 #![expect(unsafe_code, reason = "the lock guards a cell")]
 

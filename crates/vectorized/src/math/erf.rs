@@ -16,14 +16,14 @@ fn small_low<V: Float>(x: V) -> V {
     x * polynomial(x * x, V::Element::ERF)
 }
 
-/// A polynomial whose first coefficient outweighs the rest, and comes in two parts.
+/// A polynomial whose first coefficient dominates, and is given in two parts.
 #[inline(always)]
 fn polynomial_pair<V: Float>(x: V, coefficients: &'static [V::Element], first_low: V::Element) -> Pair<V> {
     let low = x.mul_add(polynomial(x, &coefficients[1..]), V::splat(first_low));
     Pair::fast_sum(V::splat(coefficients[0]), low)
 }
 
-/// `x + x P(x^2)` up to 0.9, and `1 - e^-P(x - 1)` beyond: there a few ulp of `erfc` are not one of `erf`.
+/// `x + x P(x^2)` up to 0.9, and `1 - e^-P(x - 1)` beyond, where a few ulp of `erfc` are less than one of `erf`.
 #[inline(always)]
 pub(in super::super) fn erf<V: Float>(x: V) -> V {
     let magnitude = x.abs();

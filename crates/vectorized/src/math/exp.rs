@@ -166,7 +166,7 @@ fn reduced<V: Float>(x: V) -> (V, V::Bits, V) {
     (n, index, n.neg_mul_add(V::splat(V::Element::LN_2_LOW), first))
 }
 
-/// `2^n e^r`, where a table holds `2^n` but for the power of two: a quarter of the polynomial does, and the sum is nearly exact.
+/// `2^n e^r`. A table holds `2^(n - floor(n))`; the polynomial is small beside it, so that their sum is nearly exact.
 #[inline(always)]
 fn scaled_exp<V: Float>(n: V, index: V::Bits, r: V) -> V {
     let s = tiny_expm1(r);
@@ -184,7 +184,7 @@ pub(in super::super) fn exp2<V: Float>(x: V) -> V {
 pub(in super::super) fn expm1<V: Float>(x: V) -> V {
     let low = -V::splat(V::Element::NEGLIGIBLE);
     let x = low.max(V::splat(V::Element::EXP_RANGE.1).min(x));
-    // Half of it is never out of range before the whole is; but half a denormal loses a digit.
+    // Half of the result overflows only if the result does; but half of a denormal is not exact.
     let result = (Exponential::of(x).minus_one(1).value() * V::constant(2.0)).copysign(x);
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, result)
 }
@@ -225,9 +225,9 @@ fn sigmoid_by_exponential<V: Float>(x: V) -> V {
     let s = tiny_expm1(n.mul_add(V::splat(V::Element::LN_2_LOW), first));
     let root = V::look_up(V::Element::ROOTS, index);
     let small = root.mul_add(s, V::look_up(V::Element::ROOTS_LOW, index));
-    // Doubled, so that it is 0 only where the result is.
+    // It is doubled, so that it is 0 only if the result is.
     let p = V::constant(2.0).scale_floor(n);
-    // With two digits less its product with a power of two can be taken from 1 exactly.
+    // Without its last two digits, its product with a power of two can be subtracted from 1 exactly.
     let near = ((p + root) + small).recip().to_bits() & V::Bits::splat(!3);
     let near = V::from_bits(near);
     let rest = near.neg_mul_add(p.max(root), V::one());

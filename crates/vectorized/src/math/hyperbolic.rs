@@ -42,7 +42,7 @@ pub(in super::super) fn sinh<V: Float>(x: V) -> V {
     let small = V::select(matters, quotient.high, V::zero());
     let smaller = V::select(matters, quotient.low, V::zero());
     let half = Pair::fast_sum(q.high, small).plus_low(q.low + smaller).value();
-    // A quarter of a denormal loses digits.
+    // A quarter of a denormal is not exact.
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * four), x, (half * V::constant(2.0)).copysign(x))
 }
 

@@ -4,14 +4,13 @@ use super::super::lanes::Float;
 use super::Pair;
 use super::log::log_of_sum;
 
-/// From here on `x^2 + 1` and `x^2 - 1` are `x^2`, even where two parts hold them: the result is `ln x + ln 2`.
+/// From here on `x^2 + 1` and `x^2 - 1` round to `x^2`, even as sums of two floats: the result is `ln x + ln 2`.
 #[inline(always)]
 fn is_large<V: Float>(x: V) -> V::Mask {
     x.gt(V::constant(if size_of::<V::Element>() == 4 { 2f64.powi(14) } else { 2f64.powi(28) }))
 }
 
-/// `result`, or `x + c x^3` for `x` so small that what that leaves out is below a hundredth of an ulp: `1 + x` keeps too little
-/// of it.
+/// `result`, or `x + c x^3` for `x` so small that the error of that is below a hundredth of an ulp: `1 + x` loses too many digits of it.
 #[inline(always)]
 fn or_cubic<V: Float>(x: V, c: f64, result: V) -> V {
     let limit = V::constant(if size_of::<V::Element>() == 4 { 2f64.powi(-7) } else { 2f64.powi(-14) });

@@ -112,7 +112,7 @@ pub(super) fn log_to_pair_of_middle<V: Float>(x: V) -> Pair<V> {
     long_log(&Decomposed::of_middle(x))
 }
 
-/// The series of `ln(1 + rest)`, of which those terms are pairs whose rounding would be seen.
+/// The series of `ln(1 + rest)`. The terms whose rounding errors would affect the result are pairs.
 #[inline(always)]
 fn long_log<V: Float>(x: &Decomposed<V>) -> Pair<V> {
     let parts = Parts::of(x);

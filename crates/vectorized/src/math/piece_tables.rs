@@ -38,7 +38,7 @@ pub(super) const TAIL: [[f32; 16]; 7] = [
     ],
 ];
 
-/// That less the argument times the density: the slope of `gelu` at minus the argument, within 5e-8.
+/// That probability minus the argument times the density: the derivative of `gelu` at minus the argument, within 5e-8.
 #[rustfmt::skip]
 pub(super) const SLOPE: [[f32; 16]; 7] = [
     [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.25, 3.5, 3.75],

@@ -10,7 +10,7 @@ use super::{FloatElement, Pair, clamp};
 fn exp_of_product<V: Float>(logarithm: Pair<V>, y: V) -> V {
     let product = Pair::product(y, logarithm.high);
     let clamped = clamp(product.high, V::Element::EXP_RANGE);
-    // Out of range, or where the logarithm is infinite, the low part says nothing.
+    // Out of range, or where the logarithm is infinite, the low part is meaningless.
     let low = V::select(clamped.eq(product.high), y.mul_add(logarithm.low, product.low), V::zero());
     exp_of_pair(Pair::new(clamped, low))
 }

@@ -128,6 +128,6 @@ pub(in super::super) fn tan<V: Float>(x: V) -> V {
     let dividend = Pair::new(choose(-odd.high, even.high), choose(-odd.low, even.low));
     let divisor = Pair::new(choose(even.high, odd.high), choose(even.low, odd.low));
     let quotient = dividend.divided_by(divisor, divisor.high.recip()).value();
-    // Half of a denormal loses a digit.
+    // Half of a denormal is not exact.
     V::select(x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(4.0)), x, quotient)
 }

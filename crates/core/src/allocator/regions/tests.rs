@@ -1,4 +1,4 @@
-//! Blocks lie apart, where they should, and merge again when they are free.
+//! Blocks do not overlap, are aligned, and merge again when they are free.
 
 use super::*;
 

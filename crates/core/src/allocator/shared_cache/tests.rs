@@ -1,4 +1,4 @@
-//! The cache keeps what fits, gives up what is stale, and loses nothing: Miri counts the blocks.
+//! The cache holds what fits, evicts least-used classes first, and leaks nothing: Miri counts the blocks.
 
 use super::*;
 
