@@ -89,7 +89,7 @@ fn device_of(call: &Call<'_>) -> Result<Device> {
     }
 }
 
-/// Tensors of the host go along where they have no dimensions or are indices.
+/// Refuses tensors of several devices, except zero-dimensional tensors and indices on the host.
 fn ensure_one_device(name: &str, device: Device, arguments: &[Value]) -> Result<()> {
     for value in arguments {
         let are_indices = matches!(value, Value::OptionalTensors(_));

@@ -3,7 +3,7 @@
 use crate::Tensor;
 use flambeau_core::{Device, Result, Storage, TensorImpl};
 
-/// Storages of a device beside their copies on the host.
+/// Storages of a device and their copies on the host.
 #[derive(Default)]
 pub(crate) struct HostCopies {
     pairs: Vec<Pair>,
@@ -57,7 +57,7 @@ impl HostCopies {
         Ok(())
     }
 
-    /// Gives a tensor the geometry that its copy was given; after [`write_back`](Self::write_back), which makes room.
+    /// Gives a tensor the geometry that its copy was given; after [`write_back`](Self::write_back), which grows the storage.
     pub(crate) fn reshape_back(here: &Tensor, there: &Tensor) -> Result<()> {
         match here.impl_().was_resized() {
             true => there.impl_().set_geometry(here.geometry().clone()),
@@ -65,7 +65,7 @@ impl HostCopies {
         }
     }
 
-    /// A result on `device`: a view of the argument whose copy it looks at, or a copy that others which share its storage share.
+    /// A result on `device`: a view of the argument whose copy it is a view of, or else a copy, one for all results of its storage.
     pub(crate) fn on_device(&mut self, tensor: &Tensor, device: Device) -> Result<Tensor> {
         if tensor.device() == device {
             return Ok(tensor.clone());

@@ -15,7 +15,7 @@ use flambeau_core::{Result, ensure};
 
 /// An argument that holds tensors: one, perhaps one, or a list.
 pub(crate) trait Snapshot {
-    /// The same with tensors of its own.
+    /// The owned form.
     type Owned;
 
     /// Whether a tensor in it was ever given another geometry than it was made with.

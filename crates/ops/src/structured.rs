@@ -400,7 +400,7 @@ pub fn with_guards<R>(
 /// [`with_guards`] for a body that allocates [scratch memory](crate::scratch).
 ///
 /// # Errors
-/// As there, and `OutOfMemory`.
+/// Those of [`with_guards`], and `OutOfMemory`.
 pub(crate) fn with_scratch<R>(
     name: &str,
     reads: &[&Tensor],

@@ -277,7 +277,7 @@ impl Table {
     }
 
     /// An operator with a derivative and no kernel for forward mode would drop tangents silently. Tensors with a tangent have the key
-    /// `Autograd`; where the thread excludes that, nobody can tell, and a call may be refused that has no tangents.
+    /// `Autograd`; where the thread excludes that key, tangents cannot be ruled out, and a call without any may be refused.
     fn ensure_no_tangents(&self, keys: DispatchKeySet) -> Result<()> {
         let is_known = apply_thread_keys(DispatchKey::Autograd.into()).has(DispatchKey::Autograd);
         ensure!(

@@ -36,7 +36,7 @@ pub(super) fn arguments(schema: &str) -> Vec<Argument<'_>> {
     found
 }
 
-/// `Tensor(a!) self`, `int dim=0`; nothing for the `*` before arguments that go by name only.
+/// `Tensor(a!) self`, `int dim=0`; nothing for the `*` before keyword-only arguments.
 fn argument(text: &str) -> Option<Argument<'_>> {
     let (ty, name) = text.trim().split_once(' ')?;
     let name = name.split('=').next().unwrap_or(name);

@@ -26,14 +26,14 @@ impl Prefetch {
         Prefetch { distance, by_halves: false }
     }
 
-    /// For the first of several passes over a row. On Zen 4 prefetches beside loads by halves measured slower.
+    /// For the first of several passes over a row. On Zen 4 prefetches besides the second loads measured slower.
     pub(crate) fn for_first_pass() -> Self {
         if *PREFETCHES_BY_HALVES { Prefetch::HARDWARE } else { Prefetch::into_l1(PREFETCH_DISTANCE) }
     }
 
     /// For a fold that reads all of `input` once.
     ///
-    /// An input of which most is in a cache comes soon enough without: there prefetches and second loads measured slower.
+    /// Where most of the input is in a cache, loads need neither prefetches nor second loads, which measured slower there.
     pub(crate) fn for_fold(input: &Tensor) -> Self {
         match streaming::exceeds_llc(input.numel() as usize * input.dtype().size()) {
             false => Prefetch::NONE,

@@ -1,5 +1,5 @@
-//! Operators on whole rows: softmax, normalization, scans. A row has the elements of the dimensions along which the operator goes,
-//! which need not be the last; it is read densely, in place or through a tile, and its result is a row of the output.
+//! Operators on whole rows: softmax, normalization, scans. A row has the elements of the operator's dimensions,
+//! which need not be the last; it is read as dense elements, in memory or through a tile, and its result is a row of the output.
 
 mod channels;
 mod map_rows;

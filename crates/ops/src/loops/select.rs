@@ -131,10 +131,10 @@ unsafe fn value<I: Isa, T: Lanes<I>>(rows: &Rows<3>, i: usize, at: usize, count:
     }
 }
 
-/// Whether every element of a bool tensor is true, as it is where there are none. Elements of another device are copied to the host.
+/// Whether every element of a bool tensor is true; so for an empty one. Elements of another device are copied to the host.
 ///
 /// # Errors
-/// `Dtype` for other types, `Device` where there are no elements to look at, `Busy` where they may not be read.
+/// `Dtype` for other types, `Device` for a meta tensor, `Busy` where they may not be read.
 pub fn all_true(tensor: &Tensor) -> Result<bool> {
     ensure!(tensor.dtype() == ScalarType::Bool, Dtype, "expected a bool tensor but got {}", tensor.dtype());
     let dense = match tensor.device().is_cpu() {

@@ -13,7 +13,7 @@ use crate::vectorized::prefetch_cache_line;
 use crate::vectorized::{Avx512, Isa};
 use std::mem::MaybeUninit;
 
-/// Bytes of a tile: enough that the call for it costs little beside, and no more than the processor can hold back in its
+/// Bytes of a tile: enough that the call for each costs little, and no more than the processor can hold back in its
 /// write-combining buffers while the next tile is computed. Twice as many measured slower on Zen 4, and several kilobytes slower than
 /// ordinary stores.
 const TILE: usize = 512;
@@ -22,7 +22,7 @@ const TILE: usize = 512;
 #[repr(align(64))]
 struct Tile([MaybeUninit<u8>; TILE]);
 
-/// Whether a result of `bytes` bytes, computed from so many `arguments` that are read side by side, is better written by non-temporal
+/// Whether a result of `bytes` bytes, computed from so many `arguments` that are read in the same loop, is better written by non-temporal
 /// stores: from half of the LLC on, or three quarters, and always from 32 MiB on.
 ///
 /// - With two or more arguments on one thread, from half of the LLC on. The hardware prefetcher runs less far ahead for two, even where
@@ -51,7 +51,7 @@ pub(super) fn exceeds_llc(bytes: usize) -> bool {
     bytes >= MIN_BYTES && bytes > llc_bytes() / 2 * 3
 }
 
-/// Bytes of a result below which it fits any LLC, and a look at the size of the LLC would cost too much beside the call.
+/// Bytes of a result below which it fits any LLC, and reading the size of the LLC would cost too much compared with the call.
 const MIN_BYTES: usize = 1 << 20;
 
 /// Calls `run` so that results are written by non-temporal stores: its own, where it `supports_nt_stores` ([`Rows::streams`]) and rows
@@ -119,7 +119,7 @@ fn stream_row<const N: usize>(
     tile: *mut u8,
     run: &(impl Fn(&Rows<N>) + ?Sized),
 ) {
-    // Sizes are powers of two, up to 16, so a shift serves: there are two pieces for each kilobyte, and a division counts.
+    // Sizes are powers of two, up to 16, so that a shift replaces the division: there are two pieces for each kilobyte.
     let log_output = output.trailing_zeros();
     let (mut to, mut left) = (row.to, row.n);
     let mut piece = Rows { to: tile, prefetch: [0; N], ..row };

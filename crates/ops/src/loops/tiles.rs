@@ -14,7 +14,7 @@ use crate::vectorized::convert_slice;
 use flambeau_core::{Guarded, Result, ScalarType};
 use std::mem::MaybeUninit;
 
-/// Elements of a tile: so many that the start of a loop costs little beside, and four tiles of eight bytes fit L1.
+/// Elements of a tile: so many that the start of a loop costs little, and few enough for four tiles of eight bytes to fit L1.
 const TILE: usize = 1024;
 
 /// A tile of [`TILE`] elements of up to eight bytes, or of half as many of sixteen.
@@ -121,8 +121,8 @@ impl<'k, const N: usize> OutputPolicy<'k, N> {
         }
     }
 
-    /// The policy for a result of so many bytes, where `non_aliasing` says that it shares no memory with an argument, and `read` how many
-    /// arguments are read side by side.
+    /// The policy for a result of so many bytes, where `non_aliasing` says whether it shares no memory with an argument, and `read` how
+    /// many distinct arguments the loop reads.
     fn sized(self, bytes: usize, non_aliasing: impl Fn() -> bool, read: impl Fn() -> usize) -> Self {
         let streams =
             N <= rows::MAX_STREAMING_INPUTS && streaming::should_stream(bytes, read) && non_aliasing();
@@ -320,7 +320,7 @@ fn tiled_rows<const N: usize>(
     from: [ConvertingOperand; N],
     policy: OutputPolicy<'_, N>,
 ) {
-    // Without non-temporal stores there are no prefetches: most arguments are read from tiles, which are in L1.
+    // Prefetches only with non-temporal stores: most arguments are read from tiles, which are in L1.
     let policy = OutputPolicy { prefetch: if policy.streams { policy.prefetch } else { 0 }, ..policy };
     let mut out_tile: Tile = [MaybeUninit::uninit(); TILE];
     let mut in_tiles: [Tile; N] = [[MaybeUninit::uninit(); TILE]; N];

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::ptr::NonNull;
 
-/// Where the elements are. The invariant that makes the accessors sound:
+/// The address and geometry of the elements. The invariant that makes the accessors sound:
 ///
 /// - (inside) While the guard beside it lives, every index below `sizes` reaches, from `first`, an aligned and valid `T` of
 ///   the guarded bytes; in a writing accessor no two indices reach the same one.
@@ -82,7 +82,7 @@ impl<T: Element, const N: usize> Grid<T, N> {
 
 /// Elements that can be read, by others too, while this lives. PyTorch's `TensorAccessor`.
 ///
-/// `a[[i, j]]` is checked and panics out of range, as a slice does; [`get`](Self::get) answers `None`.
+/// `a[[i, j]]` is checked and panics out of range, as a slice does; [`get`](Self::get) returns `None`.
 #[must_use = "the elements are guarded only while this lives"]
 pub struct TensorAccessor<T, const N: usize> {
     grid: Grid<T, N>,
@@ -109,7 +109,7 @@ impl<T: Element, const N: usize> TensorAccessor<T, N> {
         self.grid.at(index).map(|at| unsafe { at.as_ref() })
     }
 
-    /// All elements in logical order, where they lie so in memory.
+    /// All elements in logical order, if they are contiguous in memory.
     pub fn as_slice(&self) -> Option<&[T]> {
         // SAFETY: (inside), and one after another.
         self.grid
@@ -151,7 +151,7 @@ impl<T: Element, const N: usize> TensorAccessorMut<T, N> {
         self.grid.at(index).map(|mut at| unsafe { at.as_mut() })
     }
 
-    /// All elements in logical order, where they lie so in memory.
+    /// All elements in logical order, if they are contiguous in memory.
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         // SAFETY: (inside), and one after another; `self` is borrowed meanwhile.
         self.grid
@@ -188,7 +188,7 @@ impl<T: Element, const N: usize> IndexMut<[usize; N]> for TensorAccessorMut<T, N
     }
 }
 
-/// One row of an accessor: elements at equal distances, which (inside) speaks of.
+/// One row of an accessor: elements at a stride, for which (inside) holds.
 #[derive(Clone, Copy)]
 pub struct Row<'a, T> {
     first: NonNull<T>,
@@ -198,7 +198,7 @@ pub struct Row<'a, T> {
 }
 
 impl<'a, T: Element> Row<'a, T> {
-    /// The elements, where they lie one after another.
+    /// The elements, if they are contiguous in memory.
     pub fn as_slice(self) -> Option<&'a [T]> {
         // SAFETY: (inside), and one after another.
         (self.stride == 1 || self.len < 2)
@@ -216,7 +216,7 @@ impl<'a, T: Element> Row<'a, T> {
     }
 }
 
-/// One row of a writing accessor: elements at equal distances, which (inside) speaks of.
+/// One row of a writing accessor: elements at a stride, for which (inside) holds.
 pub struct RowMut<'a, T> {
     first: NonNull<T>,
     len: usize,
@@ -225,7 +225,7 @@ pub struct RowMut<'a, T> {
 }
 
 impl<'a, T: Element> RowMut<'a, T> {
-    /// The elements, where they lie one after another.
+    /// The elements, if they are contiguous in memory.
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         // SAFETY: (inside), and one after another; `self` is borrowed meanwhile.
         (self.stride == 1 || self.len < 2)
@@ -244,7 +244,7 @@ impl<'a, T: Element> RowMut<'a, T> {
 }
 
 impl Tensor {
-    /// Reads elements by their indices: `a[[i, j]]`. The guard is shared: others may read meanwhile.
+    /// Reads elements by their indices: `a[[i, j]]`. The guard is shared: other readers are allowed.
     ///
     /// # Errors
     /// - `Dtype`, `Shape` unless the elements are of type `T` in `N` dimensions; `Device` unless they are on the host.
@@ -307,7 +307,7 @@ impl Tensor {
             grid.strides
         );
         if T::SCALAR_TYPE == ScalarType::Bool {
-            // Memory nobody has written holds more than two values.
+            // Uninitialized memory may hold bytes other than 0 and 1.
             // SAFETY: (inside), read and written as bytes.
             grid.bytes().for_each(|at| unsafe { at.write(u8::from(at.read() != 0)) });
         }

@@ -9,7 +9,7 @@ use flambeau_core::{
 
 /// A tensor's elements, readable for as long as this lives.
 ///
-/// Invariant: every offset that `sizes` and `strides` reach lies inside the guarded bytes, seen from `first`; `TensorImpl`
+/// Invariant: every offset that `sizes` and `strides` reach lies inside the guarded bytes, counted from `first`; `TensorImpl`
 /// (2) says so of the geometry they come from, and storages never shrink.
 pub(crate) struct Elements<T> {
     first: *const T,
@@ -88,7 +88,7 @@ impl<T: Element> Elements<T> {
     }
 }
 
-/// One element. A bool is read as a byte: memory nobody has written holds more than two values.
+/// One element. A bool is read as a byte: uninitialized memory may hold others than 0 and 1.
 ///
 /// # Safety
 /// - (inside) `at` points at a guarded element, aligned or not.

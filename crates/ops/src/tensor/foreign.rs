@@ -1,4 +1,4 @@
-//! Tensors in memory that somebody else allocated.
+//! Tensors in memory that another library or program allocated.
 #![expect(unsafe_code, reason = "takes foreign memory over")]
 
 use super::Tensor;

@@ -11,7 +11,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TensorIndex {
-    /// One index of a dimension, which goes away; a negative one counts from the back.
+    /// One index of a dimension, which is removed; a negative one counts from the back.
     At(i64),
     /// Every `step`-th index from `start` to before `end`, cut to the dimension as in Python; negative ones count from the
     /// back.

@@ -10,7 +10,7 @@ pub(crate) fn extents(of: &[i64]) -> Extents {
     of.iter().map(|&n| n as usize).collect()
 }
 
-/// Walks `sizes` with the last dimension fastest, yielding offsets in elements from the first one.
+/// Iterates over `sizes`, the last dimension fastest, and yields offsets in elements from the first one.
 ///
 /// No sum overflows: offsets and strides stay below 2^63, and `size * stride` below 2^64 since `(size - 1) * stride` does
 /// not pass 2^63.
@@ -55,7 +55,7 @@ impl Iterator for Offsets {
     }
 }
 
-/// The last dimension apart from the others: a tensor without dimensions is one row of one element.
+/// The last dimension, and the others: a tensor without dimensions is one row of one element.
 pub(crate) fn split_row(of: &[usize], scalar: usize) -> (&[usize], usize) {
     match of.split_last() {
         Some((last, outer)) => (outer, *last),

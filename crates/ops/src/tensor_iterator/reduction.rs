@@ -51,7 +51,7 @@ impl DimMask {
         self.0 & (1 << d) != 0
     }
 
-    /// The sizes left of `sizes`: reduced ones become 1 or go away.
+    /// `sizes` after the reduction: reduced ones become 1 or are removed.
     pub fn reduced_sizes(self, sizes: &[i64], keepdim: bool) -> DimVec {
         let kept = |d: usize| !self.has(d) || keepdim;
         (0..sizes.len()).filter(|&d| kept(d)).map(|d| if self.has(d) { 1 } else { sizes[d] }).collect()
@@ -126,7 +126,7 @@ impl Reduction {
     }
 }
 
-/// How many elements `dims` have. Saturates: beside a dimension of size 0, the product of others may overflow.
+/// How many elements `dims` have. Saturates: the product may overflow before it is multiplied by a size of 0.
 fn numel(dims: &[Dim]) -> usize {
     dims.iter().fold(1, |numel: usize, dim| numel.saturating_mul(dim.size as usize))
 }

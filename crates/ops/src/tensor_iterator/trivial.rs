@@ -58,7 +58,7 @@ impl<'a> TensorIterator<'a> {
         self.build_trivial_with_number(inputs, &geometries, config)
     }
 
-    /// [`build_trivial`](Self::build_trivial) for inputs that are not all alike: they may be so but for a number.
+    /// [`build_trivial`](Self::build_trivial) for inputs that are not all alike: one of them may be a number.
     #[inline(never)]
     fn build_trivial_with_number<const N: usize>(
         &mut self,

@@ -64,7 +64,7 @@ pub(crate) fn softmax_rows(input: &Tensor, out: &Tensor, mask: DimMask, log: boo
                     let rows = Rows { prefetch: [next_row_distance::<T>(n)], ..row([from], to, n) };
                     write_row::<T, _, 1>(rows, Shifted(max, sum.ln()), streams);
                 } else {
-                    // The exponentials are read again, so that non-temporal stores would be wrong for them: they go to scratch memory.
+                    // The exponentials are read again. Where the result is written by non-temporal stores, they go to scratch memory.
                     let mut scratch = Scratch::new::<T>(if streams { n } else { 0 });
                     let powers = if streams { scratch.as_mut_ptr() } else { to };
                     let sum = exponentials::<T>(from, powers, n, max);

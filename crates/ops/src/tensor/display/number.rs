@@ -3,7 +3,7 @@
 use super::options::PrintOptions;
 use flambeau_core::{Scalar, ScalarType};
 
-/// The most digits behind the point: no f64 has more that differ from 0, and `format!` takes no width past 2^16.
+/// The maximum number of digits after the decimal point: no f64 has more that differ from 0, and `format!` takes no width past 2^16.
 const MOST_DIGITS: usize = 1074;
 
 /// How a floating point number is written.

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrintOptions {
-    /// Digits behind the point.
+    /// Digits after the decimal point.
     pub precision: usize,
     /// Tensors of more elements are summarised.
     pub threshold: usize,
