@@ -74,7 +74,7 @@ pub(crate) fn while_borrowing<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Whether owners may be counted now. Changes only with the interpreter's lock held.
-pub(crate) fn is_quiet() -> bool {
+pub(crate) fn can_traverse() -> bool {
     BORROWING.load(Ordering::Relaxed) == 0
 }
 
@@ -84,17 +84,17 @@ pub(crate) fn are_any_held() -> bool {
 }
 
 /// Visits the objects that are reachable through `root` alone; whether `root` is the only owner.
-pub(crate) fn show(root: Owned<'_>, visit: &PyVisit<'_>) -> Result<bool, PyTraverseError> {
-    let mut shown = Ok(());
+pub(crate) fn traverse(root: Owned<'_>, visit: &PyVisit<'_>) -> Result<bool, PyTraverseError> {
+    let mut visited = Ok(());
     let alone = visit_exclusive(root, &mut |object| {
-        if shown.is_ok() {
-            shown = show_object(object, visit);
+        if visited.is_ok() {
+            visited = traverse_object(object, visit);
         }
     });
-    shown.map(|()| alone)
+    visited.map(|()| alone)
 }
 
-fn show_object(object: &dyn Any, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+fn traverse_object(object: &dyn Any, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
     if let Some(object) = object.downcast_ref::<Object>() {
         return visit.call(&object.0);
     }

@@ -37,18 +37,18 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A tensor in Python. The class is meant to be subclassed, and takes attributes and weak references.
 ///
-/// Invariant (identity): where `known_as` is not null, it is this very object, and the tensor points back at it; the pointer
+/// Invariant (identity): where `object` is not null, it is this very object, and the tensor points back at it; the pointer
 /// is cleared before the object is deallocated. Both are written with the interpreter's lock held.
 #[pyclass(name = "Tensor", module = "flambeau", subclass, weakref, dict, frozen)]
 pub(crate) struct PyTensor {
     tensor: ManuallyDrop<Tensor>,
-    known_as: AtomicPtr<ffi::PyObject>,
+    object: AtomicPtr<ffi::PyObject>,
 }
 
 impl PyTensor {
     pub(crate) fn new(tensor: Tensor) -> Self {
         let tensor = ManuallyDrop::new(tensor);
-        PyTensor { tensor, known_as: AtomicPtr::new(ptr::null_mut()) }
+        PyTensor { tensor, object: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// The class itself.
@@ -67,8 +67,8 @@ impl PyTensor {
 impl Drop for PyTensor {
     #[inline]
     fn drop(&mut self) {
-        let object = *self.known_as.get_mut();
-        // SAFETY: (going) the interpreter deallocates the object that the tensor is known as. The tensor is not used again.
+        let object = *self.object.get_mut();
+        // SAFETY: (going) the interpreter deallocates the object that is registered for the tensor. The tensor is not used again.
         unsafe {
             if object.is_null() {
                 return ManuallyDrop::drop(&mut self.tensor);
@@ -97,7 +97,7 @@ pub(crate) fn wrap(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>>
                 return Ok(object);
             }
             let object = Bound::new(py, PyTensor::new(tensor))?.into_any();
-            make_known(&object);
+            register_object(&object);
             Ok(object)
         }
     }
@@ -117,10 +117,10 @@ fn known<'py>(py: Python<'py>, tensor: &TensorImpl) -> Option<Bound<'py, PyAny>>
 
 /// Registers the object as that of its tensor, which [`wrap`] returns from now on.
 #[inline]
-pub(crate) fn make_known(object: &Bound<'_, PyAny>) {
+pub(crate) fn register_object(object: &Bound<'_, PyAny>) {
     let Ok(tensor) = object.cast::<PyTensor>() else { return };
     let tensor = tensor.get();
-    tensor.known_as.store(object.as_ptr(), Ordering::Relaxed);
+    tensor.object.store(object.as_ptr(), Ordering::Relaxed);
     // SAFETY: (object) the object owns the tensor, and `Drop` takes it out; a `Bound` says that the lock is held.
     unsafe { tensor.tensor.impl_().set_python_object(object.as_ptr().cast()) };
 }

@@ -71,8 +71,8 @@ impl PyNode {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if cycles::are_any_held() && cycles::is_quiet() {
-            cycles::show(Owned::Node(&self.0), &visit)?;
+        if cycles::are_any_held() && cycles::can_traverse() {
+            cycles::traverse(Owned::Node(&self.0), &visit)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! (resurrection). PyTorch keeps the object itself alive instead, which the stable ABI does not allow.
 
 use super::PyTensor;
-use super::construct::made_of;
+use super::construct::new_object_of;
 use crate::cycles::Counted;
 use flambeau_core::TensorImpl;
 use flambeau_ops::Tensor;
@@ -80,7 +80,7 @@ fn resurrect<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let parts = store.0.lock().take();
     let Some(Parts { class, attributes, .. }) = parts else { return Ok(None) };
-    let object = made_of(class.bind(py).as_any(), tensor.clone())?;
+    let object = new_object_of(class.bind(py).as_any(), tensor.clone())?;
     object.setattr("__dict__", attributes)?;
     Ok(Some(object))
 }

@@ -1,6 +1,6 @@
 //! Tensors from Python's numbers and nested lists, and instances of subclasses.
 
-use super::{PyTensor, make_known, tensor_in, wrap};
+use super::{PyTensor, register_object, tensor_in, wrap};
 use crate::arguments::{device_of, dtype_of, dtype_of_number, is_number, scalar_of, type_name};
 use crate::call::call;
 use crate::errors::raise;
@@ -44,7 +44,7 @@ impl PyTensor {
 
     /// An object of `cls`, a subclass, that shares the elements, with their history.
     fn as_subclass<'py>(&self, cls: &Object<'py>) -> PyResult<Object<'py>> {
-        made_of(cls, ops::alias(self.tensor()).map_err(raise)?)
+        new_object_of(cls, ops::alias(self.tensor()).map_err(raise)?)
     }
 
     /// An object of `cls`, a subclass, that shares the elements of `data` without its history.
@@ -72,11 +72,11 @@ thread_local! {
 /// An object of `cls` for the result of an operator, instead of the plain `Tensor`.
 #[pyfunction(name = "_make_subclass")]
 pub(crate) fn make_subclass<'py>(cls: &Object<'py>, tensor: &Bound<'py, PyTensor>) -> PyResult<Object<'py>> {
-    made_of(cls, tensor.get().tensor().clone())
+    new_object_of(cls, tensor.get().tensor().clone())
 }
 
 /// An object of `cls`, a class of tensors, for a tensor as it is.
-pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
+pub(super) fn new_object_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object<'py>> {
     let make = PyTensor::type_object(cls.py()).getattr("__new__")?;
     TENSOR_FOR_NEW.set(Some(tensor));
     let made = call(&make, (cls,));
@@ -89,7 +89,7 @@ pub(super) fn made_of<'py>(cls: &Object<'py>, tensor: Tensor) -> PyResult<Object
 /// Registers `object`, which `Tensor.__new__` made, as the object of its tensor.
 #[pyfunction(name = "_register")]
 pub(crate) fn register(object: &Object<'_>) -> PyResult<()> {
-    make_known(object.cast::<PyTensor>()?.as_any());
+    register_object(object.cast::<PyTensor>()?.as_any());
     Ok(())
 }
 

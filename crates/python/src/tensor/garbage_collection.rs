@@ -82,11 +82,11 @@ impl PyTensor {
         {
             visit.call(borrowed(&class))?;
         }
-        if !cycles::is_quiet() || attributes.is_none() && !cycles::are_any_held() {
+        if !cycles::can_traverse() || attributes.is_none() && !cycles::are_any_held() {
             return Ok(());
         }
         let alone = match cycles::are_any_held() {
-            true => cycles::show(Owned::Tensor(self.tensor()), &visit)?,
+            true => cycles::traverse(Owned::Tensor(self.tensor()), &visit)?,
             false => is_exclusive(self.tensor()),
         };
         if alone && let Some(attributes) = attributes { visit.call(borrowed(&attributes)) } else { Ok(()) }
