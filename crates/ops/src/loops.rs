@@ -10,7 +10,7 @@
 //! A non-temporal (streaming) store bypasses the caches (*Intel 64 and IA-32 Architectures Optimization Reference Manual*, "Streaming
 //! stores"). For a result that is larger than the LLC it saves two things: the read of each cache line that an ordinary store makes
 //! before it overwrites the line (read for ownership), and the eviction of lines that would have been found in the cache later.
-//! Three conditions follow, which `streaming::should_stream` checks:
+//! Three conditions follow, of which `streaming::should_stream` checks the first two, and its callers the third:
 //!
 //! - The result and its inputs do not fit the LLC. Otherwise the next operator would find the result there.
 //! - A store writes a whole cache line, which takes AVX-512. Partial lines gain nothing, since the write-combining buffer that
@@ -33,7 +33,7 @@
 //!   cache line, and less far beside prefetches into L1. So each cache line is loaded twice there, and prefetches go into L2.
 //! - Row operators (softmax, normalization) read a row in several passes. They prefetch the next row into L1 during the last pass,
 //!   which computes little.
-//! - Copies of rows in an order that only the indices tell prefetch the rows that come next.
+//! - Copies of rows in the order of indices (`index_select`, `embedding`) prefetch the rows that come next.
 
 mod copy;
 mod formulas;

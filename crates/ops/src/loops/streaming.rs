@@ -29,7 +29,8 @@ struct Tile([MaybeUninit<u8>; TILE]);
 ///   one of them is a row that is read repeatedly, and time spent waiting for memory is what non-temporal stores save.
 /// - With one argument, from three quarters on: below that, result and argument nearly fit the LLC, and the next operator finds the
 ///   result there.
-/// - On several threads, from three quarters on. These keep the memory busy without it, so that results in the LLC gain more.
+/// - On several threads, from three quarters on. These keep the memory busy even with ordinary stores, so that it counts more that the
+///   next operator finds the result in the LLC.
 /// - A result of 32 MiB is taken to exceed the LLC, however large that is, since other programs use it too.
 #[inline]
 pub(crate) fn should_stream(bytes: usize, arguments: impl Fn() -> usize) -> bool {
