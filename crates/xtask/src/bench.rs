@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the workloads, alone or beside PyTorch in the same sitting.
+//! `cargo xtask bench`: times the workloads, alone or alternating with PyTorch.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 
 use crate::busy::{self, Busy};
-use crate::floor::{Floors, Machine};
-use crate::worker::{Measured, Worker, ours, output, progress, there_and_back};
+use crate::roofline::{Floors, Machine};
+use crate::worker::{Measured, Worker, both_orders, ours, output, progress};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -19,39 +19,39 @@ pub(crate) struct Options {
     /// Threads, on both sides.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// A Python that has torch: runs PyTorch too, in turn with ours, and prints ratios.
+    /// A Python interpreter that has torch: times PyTorch too, alternating with ours, and prints ratios.
     #[arg(long, value_name = "PYTHON")]
     against: Option<String>,
-    /// Runs PyTorch also with a glibc that keeps freed memory, the fair opponent for large results.
+    /// Times PyTorch also with glibc set to retain freed memory, which is a fairer comparison for large results.
     #[arg(long, requires = "against")]
     keep: bool,
-    /// A tenth of a second a workload instead of half a second.
+    /// Takes a tenth of a second for each workload instead of half a second.
     #[arg(long)]
     quick: bool,
-    /// How often the sides run each workload in turn, there and back, each time in new processes: more are steadier where other work
-    /// shares the machine.
+    /// The number of rounds. In a round each side runs each workload twice, first in one order of the sides and then in the reverse
+    /// one, in new processes. More rounds reduce the noise of other work on the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     rounds: u8,
-    /// Further rounds, up to so many in all, for workloads whose ratios still scatter: until their standard error is below 2 %.
+    /// The maximum number of rounds for workloads whose ratios scatter: they are repeated until the standard error is below 2 %.
     #[arg(long, default_value_t = 0)]
-    most_rounds: u8,
-    /// Times the workloads also beside a process that is always busy, and prints how much slower they are then.
+    max_rounds: u8,
+    /// Times the workloads also while another process is always busy, and prints how much slower they are then.
     #[arg(long, conflicts_with = "against")]
     busy: bool,
-    /// Lets criterion time them: it keeps a history, and says what has changed.
+    /// Times them with criterion, which keeps a history and reports changes.
     #[arg(long, conflicts_with = "against")]
     history: bool,
 }
 
 const TORCH: &str = "crates/flambeau/benches/workloads/torch_workloads.py";
 
-/// The workload whose result is memory with any content.
+/// The workload whose result is uninitialised memory.
 const UNINITIALISED: &str = "dispatch.empty4";
 
-/// What makes glibc keep what it has got from the system.
+/// The setting with which glibc does not return freed memory to the system.
 const KEEP: &str = "glibc.malloc.mmap_threshold=17179869184:glibc.malloc.trim_threshold=17179869184";
 
-/// The runs of each workload, by the name of who ran it.
+/// The runs of each workload, by the name of the side.
 type Runs = BTreeMap<&'static str, BTreeMap<String, Vec<Measured>>>;
 
 const OURS: &str = "flambeau";
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     outcome
 }
 
-/// Prints which workload a busy process slows most.
+/// Prints the workload that is slowed down most by a busy process.
 fn slowest(
     alone: &BTreeMap<String, Vec<Measured>>,
     beside: &BTreeMap<String, Vec<Measured>>,
@@ -92,7 +92,7 @@ fn slowest(
     }
 }
 
-/// What the machine can do at this moment, at these threads.
+/// Measures the bandwidth and the peak arithmetic of the machine with this number of threads.
 fn machine(options: &Options) -> Result<Machine, Box<dyn Error>> {
     Ok(serde_json::from_str(&output(ours().arg("--machine").args(arguments(options)))?)?)
 }
@@ -101,7 +101,7 @@ fn machine(options: &Options) -> Result<Machine, Box<dyn Error>> {
 const COPY: &str = "copy.contiguous_transposed";
 const PRODUCT: &str = "linalg.matmul_f32.1024";
 
-/// Prints how much of the machine the large elementwise workloads and copies, and the product of 1024 use.
+/// Prints which share of the bandwidth large elementwise workloads and copies reach, and which share of the peak the product of 1024.
 fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     let large = |name: &str| name.starts_with("elementwise.") && name.ends_with(".1e7") || name == COPY;
     let shares = ours.iter().filter(|(name, _)| large(name));
@@ -123,8 +123,8 @@ fn shares(ours: &BTreeMap<String, Vec<Measured>>, floors: &Floors) {
     }
 }
 
-/// The workloads that use little of memory's bandwidth, with the pace of the same in cache, where there is no memory to wait for: who
-/// keeps that is bound by arithmetic.
+/// The workloads that reach a small share of the memory bandwidth, with their speed for operands in cache: if that is not higher, they
+/// are bound by arithmetic.
 fn below(shares: &[(&String, f64)], ours: &BTreeMap<String, Vec<Measured>>) -> String {
     let mut few: Vec<_> = shares.iter().filter(|(_, share)| *share < 0.85).collect();
     few.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -143,12 +143,12 @@ fn time(runs: &[Measured]) -> f64 {
     median(runs.iter().map(|m| m.median_ns))
 }
 
-/// How many times as long `theirs` take as `ours`: the median over runs that were neighbours, which met the same machine.
+/// The ratio of the times of `theirs` to `ours`: the median over pairs of consecutive runs, for which the machine was in the same state.
 fn ratio(theirs: &[Measured], ours: &[Measured]) -> f64 {
     median(theirs.iter().zip(ours).map(|(theirs, ours)| theirs.median_ns / ours.median_ns))
 }
 
-/// The value in the middle, or the mean of the two that are; NaN of none.
+/// The median; NaN of an empty list.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -158,9 +158,9 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Runs all, one workload after another and the sides in turn, there and back, so that neither has the warmer or the busier machine.
-/// Each round has new processes, since where one's memory lies makes it faster or slower throughout. The machine is measured beside
-/// each workload.
+/// Runs all workloads. For each, the sides run in one order and then in the reverse one, so that drift of the machine's temperature or
+/// load affects them alike. Each round has new processes, since the placement of a process's memory has a constant effect on its times.
+/// The machine is measured together with each workload.
 fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     let mut sides = vec![OURS];
     sides.extend(options.against.as_ref().map(|_| THEIRS));
@@ -173,7 +173,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     for names in names.chunk_by(|a, b| family(a) == family(b)) {
         let family = family(names[0]);
         let (mut machines, mut names) = (Vec::new(), names.to_vec());
-        for round in 0..options.rounds.max(options.most_rounds) {
+        for round in 0..options.rounds.max(options.max_rounds) {
             if round >= options.rounds {
                 names.retain(|name| !has_settled(&runs, name));
             }
@@ -183,7 +183,7 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
             let mut workers = Worker::start_all(sides.iter().map(|who| command(who, options)))?;
             for &name in &names {
                 bar.set_message(name.to_owned());
-                for side in there_and_back(sides.len()) {
+                for side in both_orders(sides.len()) {
                     let who = sides[side];
                     let _busy = (who == BESIDE).then(Busy::start);
                     if let Some(one) = workers[side].measure(name)? {
@@ -206,8 +206,8 @@ fn all(options: &Options, floors: &mut Floors) -> Result<Runs, Box<dyn Error>> {
     Ok(runs)
 }
 
-/// Whether more rounds would hardly change the ratios of a workload: each round, there and back, counts as one measurement of their
-/// logarithm. How many rounds there are depends on the scatter alone, and not on who is ahead.
+/// Whether the standard error of a workload's ratios is small. Each round counts as one measurement of the logarithm of the ratio. The
+/// number of rounds depends on the scatter only, and not on which side is faster.
 fn has_settled(runs: &Runs, name: &str) -> bool {
     let of = |who: &str| runs.get(who).and_then(|all| all.get(name)).map_or(&[][..], Vec::as_slice);
     runs.keys().filter(|who| **who != OURS).all(|who| {
@@ -220,14 +220,14 @@ fn has_settled(runs: &Runs, name: &str) -> bool {
     })
 }
 
-/// Of the mean of these values.
+/// The standard error of the mean of these values.
 fn standard_error(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / ((n - 1.0) * n)).sqrt()
 }
 
-/// The first part of a workload's name: those of a family run in the same processes.
+/// The first part of a workload's name. The workloads of a family run in the same processes.
 fn family(workload: &str) -> &str {
     workload.split('.').next().unwrap_or(workload)
 }
@@ -252,7 +252,7 @@ fn arguments(options: &Options) -> [String; 4] {
     ["--threads", &options.threads.to_string(), "--seconds", seconds].map(str::to_owned)
 }
 
-/// Prints each workload's time, and those of the opponents with their ratio to ours.
+/// Prints each workload's time, and those of the other sides with their ratio to ours.
 fn compare(
     ours: &BTreeMap<String, Vec<Measured>>,
     opponents: &[(&str, &BTreeMap<String, Vec<Measured>>)],
@@ -292,7 +292,7 @@ fn compare(
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether both computed the same, as far as f32 sums in different orders can; a result without values is not compared.
+/// Whether both computed the same up to the rounding of f32 sums in different orders. A result without check values is not compared.
 fn same_check(a: [Option<f64>; 2], b: [Option<f64>; 2]) -> bool {
     let scale = |x: [Option<f64>; 2]| x[1].unwrap_or(0.0).abs();
     let limit = 1e-3 * scale(a).max(scale(b)).max(1e-6);

@@ -1,4 +1,4 @@
-//! `cargo xtask budgets`: counts the instructions of the smallest calls and holds them against what they may take.
+//! `cargo xtask budgets`: counts the instructions of the smallest calls and compares them with their budgets.
 
 use std::process::{Command, ExitCode};
 
@@ -8,12 +8,12 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// `--renew` writes the budgets anew, `--callgrind` has callgrind count.
+    /// `--renew` rewrites the budgets, `--callgrind` counts with callgrind.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// Builds with the optimisation that users have: what a call costs in another profile says nothing.
+/// Builds with the release profile, since the instruction counts of other profiles are meaningless.
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut command = Command::new("cargo");
     command.args(["run", "--quiet", "--release", "--package", "flambeau-budgets", "--"]);

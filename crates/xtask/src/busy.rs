@@ -1,10 +1,10 @@
-//! The machine as it is when something else runs on it: a process that is always busy, and what it may cost the workloads.
+//! A load on the machine while workloads are timed: a thread that is always busy, and the slowdown that it may cause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// A thread of this process that is busy until it is dropped; what is timed runs in others.
+/// A thread of this process that is busy until the value is dropped. The workloads run in other processes.
 pub(crate) struct Busy {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -26,12 +26,12 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It only spins; there is nothing it could fail with.
+        // The thread only spins, and cannot fail.
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// How much longer `threads` threads take that share the processors evenly with one more.
+/// The slowdown of `threads` threads that share the processors evenly with one more.
 pub(crate) fn share(threads: usize) -> f64 {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     ((threads + 1) as f64 / processors as f64).max(1.0)

@@ -1,4 +1,4 @@
-//! `cargo xtask miri`, `loom`, `asan` and `tsan`: what a plain test run cannot see of pointers and races.
+//! `cargo xtask miri`, `loom`, `asan` and `tsan`: find invalid pointers and data races, which ordinary test runs do not detect.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -11,10 +11,10 @@ mod miri;
 
 pub(crate) use miri::{Options as MiriOptions, run as miri};
 
-/// Whether the nightly toolchain answers to this; says how to get it if not.
+/// Whether the nightly toolchain has a component; prints how to install it if not.
 ///
 /// # Errors
-/// Where it is not there and `CI` is set: what a change must pass has no gaps.
+/// If it is missing and `CI` is set: CI does not skip checks.
 fn has(task: &str, probe: &[&str], install: &str) -> Result<bool, String> {
     let answer = cargo(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if answer.is_ok_and(|status| status.success()) {
@@ -28,24 +28,25 @@ fn has(task: &str, probe: &[&str], install: &str) -> Result<bool, String> {
     Ok(false)
 }
 
-/// What a sanitizer runs: the arguments of `cargo test`, the tests.
+/// The test programs that run under a sanitizer: the arguments of `cargo test`, and those of the test program.
 type Programs = [(&'static [&'static str], &'static [&'static str])];
 
-/// Where pointers live: storages and their guards, the pool, packing and tiles of products. A product of thousands of elements takes as
-/// long as all others, and goes the ways that those of the edges go.
+/// Tests of code with pointers: storages and their guards, the pool, packing and tiles of matrix products. The test of large products
+/// is skipped: it takes as long as all others together, and covers the same code.
 const ADDRESS: &Programs = &[(
     &["-p", "flambeau-core", "-p", "flambeau-parallel", "-p", "flambeau-gemm", "--lib"],
     &["--skip", "large_products_match"],
 )];
 
-/// Loads of lanes, kernels, and a third of the table on odd strides, which `--all` adds: instrumented, they take minutes to compile.
+/// Tests that `--all` adds, since they take minutes to compile with instrumentation: vector loads, kernels, and a third of the operator
+/// table with unusual strides.
 const ADDRESS_OF_KERNELS: &Programs = &[
     (&["-p", "flambeau-vectorized", "--lib"], &[]),
     (&["-p", "flambeau-ops", "--test", "operators"], &[]),
     (&["-p", "flambeau-tests", "--test", "layouts"], &[]),
 ];
 
-/// Where threads meet: storage locks and caches of blocks, the pool, the engine, operands that change while they are read.
+/// Tests of concurrent code: storage locks, allocator caches, the pool, the engine, and operands that change while they are read.
 const THREAD: &Programs = &[
     (&["-p", "flambeau-core", "--tests"], &[]),
     (&["-p", "flambeau-parallel", "--lib"], &[]),
@@ -55,10 +56,10 @@ const THREAD: &Programs = &[
 
 #[derive(Args)]
 pub(crate) struct AsanOptions {
-    /// Runs the kernels too: those of lanes and operators, and a part of the table of operators.
+    /// Runs the tests of vector loads and kernels too, and a part of the operator table.
     #[arg(long)]
     all: bool,
-    /// Which part of the table; the commit's if not said.
+    /// The seed that selects the part of the table; by default that of the commit.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -71,7 +72,7 @@ pub(crate) fn asan(options: &AsanOptions) -> Outcome {
     let programs = if options.all { [ADDRESS, ADDRESS_OF_KERNELS].concat() } else { ADDRESS.to_vec() };
     sanitize("asan", &programs, |command| {
         command.env("RUSTFLAGS", "-Zsanitizer=address").env("FLAMBEAU_TABLE_PART", format!("{seed}/3"));
-        // Tests ask for more than there is, to see it refused.
+        // Tests request more memory than there is, and expect an error.
         command.env("ASAN_OPTIONS", "allocator_may_return_null=1");
     })
 }
@@ -83,7 +84,7 @@ pub(crate) fn tsan() -> Outcome {
     }
     let suppressions = root().join("crates/xtask/src/check_memory/tsan.supp");
     sanitize("tsan", THREAD, |command| {
-        // What the standard library does between threads would not be seen otherwise, and be taken for races.
+        // Without instrumentation of the standard library its synchronisation is invisible, and false races are reported.
         command.arg("-Zbuild-std").env("RUSTFLAGS", "-Zsanitizer=thread");
         command.env(
             "TSAN_OPTIONS",
@@ -93,10 +94,10 @@ pub(crate) fn tsan() -> Outcome {
     })
 }
 
-/// Runs programs under a sanitizer, all of them even where one fails, and says how many tests passed.
+/// Runs all programs under a sanitizer, even if one fails, and prints how many tests passed.
 fn sanitize(task: &str, programs: &Programs, prepare: impl Fn(&mut Command)) -> Outcome {
     let (start, mut passed, mut failed) = (Instant::now(), vec![], false);
-    // Naming the target keeps the flag from build scripts and procedural macros.
+    // With an explicit target the flag does not apply to build scripts and procedural macros.
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     for (arguments, tests) in programs {
         let mut command = cargo(&["+nightly", "test", "--no-fail-fast", "--target", &target]);
@@ -124,7 +125,7 @@ pub(crate) fn loom() -> Outcome {
     for tests in [["flambeau-core", "--test", "loom"], ["flambeau-parallel", "--lib", "job_slots"]] {
         let mut command = cargo(&["test", "--release", "--package"]);
         command.args(tests);
-        // A folder of its own, so that the flag does not rebuild everything else.
+        // A separate target folder, so that the flag does not cause a rebuild of everything else.
         command.env("RUSTFLAGS", "--cfg loom").arg("--target-dir").arg(root().join("target/loom"));
         if !command.status()?.success() {
             return Ok(ExitCode::FAILURE);

@@ -1,4 +1,4 @@
-//! `cargo xtask codegen`: reads the two YAML files, writes what the generator makes of them.
+//! `cargo xtask codegen`: reads the two YAML files and writes the generated files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,17 +17,17 @@ use crate::{Outcome, root};
 pub(crate) const FUNCTIONS: &str = "native_functions.yaml";
 pub(crate) const DERIVATIVES: &str = "derivatives.yaml";
 
-/// What the page of operators takes from elsewhere: what `cargo xtask types` found, and what the parity runs did.
+/// Further inputs of the page of operators: the dtypes that `cargo xtask types` found, and the differences of the parity runs.
 const TYPES: &str = "docs/generated/types.tsv";
 const DIFFERENCES: &str = "docs/differences.md";
 
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Writes nothing; exits 1 and names the files that are not what the generator would write.
+    /// Writes nothing; exits 1 and prints the files that are out of date.
     #[arg(long, conflicts_with = "parse_only")]
     check: bool,
 
-    /// Reads two files in PyTorch's format, prints what they hold, and writes nothing.
+    /// Reads two files in PyTorch's format, prints their contents, and writes nothing.
     #[arg(long, num_args = 2, value_names = ["FUNCTIONS.yaml", "DERIVATIVES.yaml"])]
     parse_only: Option<Vec<PathBuf>>,
 }
@@ -36,10 +36,10 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if let Some([functions, derivatives]) = options.parse_only.as_deref() {
         return parse_only(functions, derivatives);
     }
-    bring_up_to_date(files()?, options.check)
+    update(files()?, options.check)
 }
 
-/// Every file that the generator makes.
+/// All generated files.
 fn files() -> Result<Vec<GeneratedFile>, Box<dyn std::error::Error>> {
     let names = [FUNCTIONS, DERIVATIVES, TYPES, DIFFERENCES];
     let mut texts = vec![];
@@ -75,17 +75,17 @@ fn parse_only(functions: &Path, derivatives: &Path) -> Outcome {
     }
 }
 
-/// Both files, with the formulas kept as text: those of PyTorch are C++.
+/// Parses both files. Formulas are not parsed, since those of PyTorch are C++.
 fn parse(functions: Source<'_>, derivatives: Source<'_>) -> Result<(NativeFunctions, Derivatives), Faults> {
     let functions = NativeFunctions::parse(functions)?;
     let derivatives = Derivatives::parse(derivatives, &functions)?;
     Ok((functions, derivatives))
 }
 
-/// Writes the files that changed and removes those that nothing makes any more; or, to check, only names them.
-fn bring_up_to_date(files: Vec<GeneratedFile>, check: bool) -> Outcome {
+/// Writes the files that changed and removes those that are no longer generated; with `check`, only prints them.
+fn update(files: Vec<GeneratedFile>, check: bool) -> Outcome {
     let total = files.len();
-    let mut wanted = BTreeSet::new();
+    let mut generated = BTreeSet::new();
     let mut changes = vec![];
     for file in files {
         let path = root().join(&file.path);
@@ -93,13 +93,13 @@ fn bring_up_to_date(files: Vec<GeneratedFile>, check: bool) -> Outcome {
         if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
             changes.push((path.clone(), Some(text)));
         }
-        wanted.insert(path);
+        generated.insert(path);
     }
     let mut present = rust_files(&root().join(OPS_FOLDER))?;
     present.extend(rust_files(&root().join(AUTOGRAD_FOLDER))?);
     present.extend(rust_files(&root().join(FORWARD_FOLDER))?);
     present.extend(rust_files(&root().join(PYTHON_FOLDER))?);
-    changes.extend(present.into_iter().filter(|path| !wanted.contains(path)).map(|path| (path, None)));
+    changes.extend(present.into_iter().filter(|path| !generated.contains(path)).map(|path| (path, None)));
     if check {
         return Ok(report_stale(&changes));
     }
@@ -134,7 +134,7 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// The Rust files of a folder that may not be there yet.
+/// The Rust files of a folder; none if the folder does not exist yet.
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     if !folder.exists() {
         return Ok(vec![]);
@@ -155,7 +155,7 @@ fn format(file: &GeneratedFile) -> Result<String, String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(error)?;
-    // Generated files are larger than a pipe, so the input goes in from a thread of its own while the output is read.
+    // Generated files are larger than the buffer of a pipe, so another thread writes the input while the output is read.
     let input = child.stdin.take().map(|mut input| {
         let text = file.text.clone();
         std::thread::spawn(move || input.write_all(text.as_bytes()))

@@ -1,4 +1,4 @@
-//! `cargo xtask coverage`: how much of PyTorch's core set, and of what its users call, exists here.
+//! `cargo xtask coverage`: how many operators of PyTorch's core set, and how many functions that its users call, exist here.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,22 +11,23 @@ use flambeau_codegen::{Derivatives, NativeFunctions, Source, Variant, variant_of
 use crate::codegen::{DERIVATIVES, FUNCTIONS, read};
 use crate::{Outcome, root};
 
-/// PyTorch's core set, by overload, and names that PyTorch's users call.
+/// The overloads of PyTorch's core set.
 const CORE: &str = "tests/coverage/core_aten.txt";
-const WANTED: &str = "tests/coverage/wanted.txt";
+/// Names that PyTorch's users call.
+const USER_NAMES: &str = "tests/coverage/user_names.txt";
 
-/// Those of the core set that are methods of a tensor here, not operators.
+/// Operators of the core set that are methods of a tensor here.
 const METHODS: &[&str] =
     &["sym_size.int", "sym_is_contiguous", "sym_numel", "sym_storage_offset", "sym_stride.int"];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Exits 1 unless so many of the core set exist.
+    /// Exits 1 if fewer operators of the core set exist.
     #[arg(long)]
-    least: Option<usize>,
+    minimum: Option<usize>,
 }
 
-/// What there is of an operator.
+/// Which variants of an operator exist, and whether it has a derivative.
 #[derive(Default)]
 struct Known {
     in_place: bool,
@@ -36,10 +37,10 @@ struct Known {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let operators = operators()?;
-    let (core, wanted) = (names(CORE)?, names(WANTED)?);
+    let (core, user_names) = (names(CORE)?, names(USER_NAMES)?);
     let found = report_core(&core, &operators);
-    report_wanted(&wanted, &operators, &python_names()?);
-    let enough = options.least.is_none_or(|least| found >= least);
+    report_user_names(&user_names, &operators, &python_names()?);
+    let enough = options.minimum.is_none_or(|minimum| found >= minimum);
     Ok(if enough { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -47,7 +48,7 @@ fn names(file: &str) -> Result<Vec<String>, String> {
     Ok(read(&root().join(file))?.lines().map(str::to_owned).collect())
 }
 
-/// Every operator by its full name. A composite one has the derivative of what it calls.
+/// All operators by full name. A composite operator has the derivatives of the operators that it calls.
 fn operators() -> Result<HashMap<String, Known>, Box<dyn std::error::Error>> {
     let (functions, derivatives) = (read(&root().join(FUNCTIONS))?, read(&root().join(DERIVATIVES))?);
     let parsed = NativeFunctions::parse(Source { name: FUNCTIONS, text: &functions })?;
@@ -69,7 +70,7 @@ fn operators() -> Result<HashMap<String, Known>, Box<dyn std::error::Error>> {
     Ok(known)
 }
 
-/// Prints what of the core set exists, and gives its number.
+/// Prints which operators of the core set exist, and returns their number.
 fn report_core(core: &[String], operators: &HashMap<String, Known>) -> usize {
     let known: Vec<&Known> = core.iter().filter_map(|name| operators.get(name)).collect();
     let methods = core.iter().filter(|name| METHODS.contains(&name.as_str())).count();
@@ -88,7 +89,7 @@ fn report_core(core: &[String], operators: &HashMap<String, Known>) -> usize {
     known.len() + methods
 }
 
-fn report_wanted(wanted: &[String], operators: &HashMap<String, Known>, python: &HashSet<String>) {
+fn report_user_names(names: &[String], operators: &HashMap<String, Known>, python: &HashSet<String>) {
     let bases: HashSet<&str> = operators.keys().map(|name| name.split('.').next().unwrap_or(name)).collect();
     let is_operator = |name: &str| {
         let last = name.rsplit('.').next().unwrap_or(name);
@@ -100,14 +101,14 @@ fn report_wanted(wanted: &[String], operators: &HashMap<String, Known>, python: 
                 && bases.contains(last))
     };
     let in_python = |name: &str| python.contains(name);
-    let operators = wanted.iter().filter(|name| is_operator(name)).count();
-    let others = wanted.iter().filter(|name| !is_operator(name) && in_python(name)).count();
+    let operators = names.iter().filter(|name| is_operator(name)).count();
+    let others = names.iter().filter(|name| !is_operator(name) && in_python(name)).count();
     println!(
-        "wanted: {} of {}: {operators} operators, {others} written in Python",
+        "names that users call: {} of {}: {operators} operators, {others} written in Python",
         operators + others,
-        wanted.len()
+        names.len()
     );
-    list(wanted.iter().filter(|name| !is_operator(name) && !in_python(name)));
+    list(names.iter().filter(|name| !is_operator(name) && !in_python(name)));
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a String>) {
@@ -115,7 +116,7 @@ fn list<'a>(names: impl Iterator<Item = &'a String>) {
     println!("  missing {}: {}", names.len(), names.join(" "));
 }
 
-/// What the Python package defines, by module as PyTorch's users write it: `nn.functional.pad`, `matmul`.
+/// The names that the Python package defines, with their modules as users write them: `nn.functional.pad`, `matmul`.
 fn python_names() -> Result<HashSet<String>, String> {
     let package = root().join("crates/python/python/flambeau");
     let mut names = HashSet::new();
@@ -140,7 +141,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(paths.filter(is_python).collect())
 }
 
-/// Names after `def`, and those given a value at the margin, as in `relu = flambeau.relu`.
+/// Names after `def`, and those assigned at the top level, as in `relu = flambeau.relu`.
 fn defined(text: &str) -> impl Iterator<Item = &str> {
     let name = |line: &'_ str| -> Option<usize> {
         let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;

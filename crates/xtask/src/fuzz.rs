@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz calls` and `fuzz readers`: what no test thought of, drawn from a seed.
+//! `cargo xtask fuzz calls` and `fuzz readers`: random inputs from a seed.
 
 use std::process::{Command, ExitCode};
 
@@ -14,26 +14,26 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// Calls operators by name with hostile arguments, in processes of their own.
+    /// Calls operators by name with hostile arguments, in separate processes.
     Calls {
-        /// What is drawn from; the commit's if not said.
+        /// The seed; by default that of the commit.
         #[arg(long)]
         seed: Option<u64>,
         #[arg(long, default_value_t = 600)]
         seconds: u32,
-        /// Repeats one call of a seed, and says what its arguments are.
+        /// Repeats one call of a seed, and prints its arguments.
         #[arg(long, requires = "seed")]
         only: Option<u64>,
     },
-    /// Has files, messages and capsules read that were changed at random.
+    /// Reads files, messages and capsules that were changed at random.
     Readers {
-        /// What is drawn from; the commit's if not said.
+        /// The seed; by default that of the commit.
         #[arg(long)]
         seed: Option<u64>,
         /// For each reader.
         #[arg(long, default_value_t = 120)]
         seconds: u32,
-        /// What to pass on to `fuzz_readers.py`: `--reader pt`, `--case 17`, `--keep FOLDER`.
+        /// Further arguments of `fuzz_readers.py`: `--reader pt`, `--case 17`, `--keep FOLDER`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -47,7 +47,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if command.status()?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Built with the whole workspace, as the tests are: alone, its dependencies would have other features, and be compiled again.
+/// Builds the program together with the whole workspace, as the tests are built. Built alone, its dependencies would have other features
+/// and be compiled again.
 fn calls(seed: Option<u64>, seconds: u32, only: Option<u64>) -> Result<Command, String> {
     let mut build = Command::new("cargo");
     build.args(["build", "--quiet", "--workspace", "--example", "fuzz_calls"]).current_dir(root());

@@ -1,4 +1,5 @@
-//! `cargo xtask growth`: time against size for one operator of each family, as a table, a picture, and the steepest step of each.
+//! `cargo xtask growth`: the time by the number of elements for one operator of each family, as a table and a chart, with the largest
+//! jump of each.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -9,7 +10,7 @@ use clap::Args;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::worker::{Measured, Worker, ours, output, progress, there_and_back};
+use crate::worker::{Measured, Worker, both_orders, ours, output, progress};
 use crate::{Outcome, root};
 
 #[derive(Args)]
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     /// Seconds of samples for each size.
     #[arg(long, default_value = "0.03")]
     seconds: String,
-    /// Writes the table and the picture into `docs/`.
+    /// Writes the table and the chart into `docs/`.
     #[arg(long)]
     write: bool,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Options {
 const TORCH: &str = "crates/flambeau/benches/workloads/torch_growth.py";
 const WHO: [&str; 2] = ["Flambeau", "PyTorch"];
 
-/// Nanoseconds by number of elements; the quickest of two runs.
+/// Nanoseconds by number of elements; the minimum of two runs.
 type Curve = BTreeMap<u64, f64>;
 
 /// The curves of each family, ours first.
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut curves = Curves::new();
     for name in names.lines() {
         bar.set_message(name.to_owned());
-        for side in there_and_back(sides) {
+        for side in both_orders(sides) {
             if let Some(one) = workers[side].measure(name)? {
                 add(&mut curves, sides, side, &one)?;
             }
@@ -63,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program of a side, ours first.
+/// The command of a side; ours is the first.
 fn command(options: &Options, side: usize) -> Command {
     let mut command = match (&options.against, side) {
         (Some(python), 1) => Command::new(python),
@@ -74,13 +75,13 @@ fn command(options: &Options, side: usize) -> Command {
     command
 }
 
-/// What names of the families' workloads match.
+/// The regular expression of the names of the families' workloads.
 fn filter(options: &Options) -> String {
     let families = if options.filter.is_empty() { ".*" } else { &options.filter };
     format!("[.]({families})[.]")
 }
 
-/// `growth.add.1024` into its curve.
+/// Adds the time of a workload such as `growth.add.1024` to its curve.
 fn add(curves: &mut Curves, sides: usize, side: usize, one: &Measured) -> Result<(), Box<dyn Error>> {
     let parts: Vec<&str> = one.name.split('.').collect();
     let [_, family, elements] = parts[..] else {
@@ -92,7 +93,7 @@ fn add(curves: &mut Curves, sides: usize, side: usize, one: &Measured) -> Result
     Ok(())
 }
 
-/// What a family has to do for so many elements: with it, and not with the number of elements, time should grow.
+/// The work of a family for a number of elements. Time should be proportional to this, and not to the number of elements.
 fn work(family: &str, elements: u64) -> f64 {
     let n = elements as f64;
     match family {
@@ -107,7 +108,7 @@ fn work(family: &str, elements: u64) -> f64 {
     }
 }
 
-/// The step between neighbouring sizes at which the time for a unit of work grows most: how much, and where.
+/// The largest increase of the time for a unit of work between neighbouring sizes: the factor, and both sizes.
 fn steepest(family: &str, curve: &Curve) -> (f64, u64, u64) {
     let cost = |(elements, time): (&u64, &f64)| time / work(family, *elements);
     let steps = curve.iter().zip(curve.iter().skip(1));
@@ -165,21 +166,21 @@ fn draw(curves: &Curves, path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Both axes by powers of ten: a straight line is a fixed time for each element, or a power of it.
+/// A chart with logarithmic axes, in which a power law is a straight line.
 fn chart(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     family: &str,
     sides: &[Curve],
 ) -> Result<(), Box<dyn Error>> {
     let times = || sides.iter().flat_map(Curve::values).copied();
-    let (least, most) = (times().fold(f64::INFINITY, f64::min), times().fold(1.0, f64::max));
+    let (min, max) = (times().fold(f64::INFINITY, f64::min), times().fold(1.0, f64::max));
     let first = sides.iter().flat_map(Curve::keys).min().copied().unwrap_or(1) as f64;
     let mut chart = ChartBuilder::on(area)
         .margin(8)
         .caption(format!("{family}: time by elements"), ("sans-serif", 14))
         .x_label_area_size(24)
         .y_label_area_size(52)
-        .build_cartesian_2d((first..1.2e7).log_scale(), (least / 1.5..most * 1.5).log_scale())?;
+        .build_cartesian_2d((first..1.2e7).log_scale(), (min / 1.5..max * 1.5).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)

@@ -7,11 +7,11 @@ mod busy;
 mod check_memory;
 mod codegen;
 mod coverage;
-mod floor;
 mod fuzz;
 mod growth;
 mod new_op;
 mod python;
+mod roofline;
 mod seed;
 mod table;
 mod test;
@@ -35,31 +35,31 @@ struct Cli {
 enum Task {
     /// Writes the `generated/` folders from native_functions.yaml and derivatives.yaml.
     Codegen(codegen::Options),
-    /// Prints how much of PyTorch's core set, and of what its users call, exists.
+    /// Prints how many operators of PyTorch's core set, and how many functions that its users call, exist.
     Coverage(coverage::Options),
     /// Writes the four stubs of a new operator: schema, kernel, derivative and row.
     NewOp(new_op::Options),
-    /// Checks the house rules: where `unsafe` may stand, names, first lines, lengths, open ends.
+    /// Checks the project's rules: files with `unsafe`, names, words, first lines, lengths, unfinished work.
     Tidy(tidy::Options),
-    /// Runs every check a change must pass, and prints how many did.
+    /// Runs every check that a change must pass, and prints how many passed.
     Test(test::Options),
     /// Runs the whole operator table on every instruction set of this machine, with one thread and with two.
     Table(table::Options),
-    /// Finds which types each operator takes, and writes them into the page of operators.
+    /// Determines the dtypes that each operator supports, and writes them into the page of operators.
     Types,
-    /// Builds the Python package into an environment of its own and runs its tests.
+    /// Builds the Python package in a virtual environment and runs its tests.
     Python(python::Options),
-    /// Runs the tests of exchange with other libraries and processes under valgrind.
+    /// Runs the tests of data exchange with other libraries and processes under valgrind.
     Valgrind(python::Options),
-    /// Times the workloads, alone or beside PyTorch.
+    /// Times the workloads, alone or alternating with PyTorch.
     Bench(bench::Options),
     /// Times one operator of each family at sizes from 1 to ten million elements.
     Growth(growth::Options),
-    /// Counts the instructions of the smallest calls and holds them against their budgets.
+    /// Counts the instructions of the smallest calls and compares them with their budgets.
     Budgets(budgets::Options),
-    /// Calls operators with hostile arguments, or has damaged files read.
+    /// Calls operators with hostile arguments, or reads damaged files.
     Fuzz(fuzz::Options),
-    /// Runs the memory tests of core, and the pointer work of ops on the scalar path, under Miri.
+    /// Runs tests of code with pointers under Miri, with scalar kernels.
     Miri(check_memory::MiriOptions),
     /// Runs loom's models of the reference counts, the locks and the guards.
     Loom,
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// What a task ends with: an exit code, or the reason it could not run.
+/// The result of a task: an exit code, or the reason why it could not run.
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
 
 /// The root of the repository.

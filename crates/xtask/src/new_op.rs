@@ -1,4 +1,4 @@
-//! `cargo xtask new-op`: an operator's four stubs, each where it belongs.
+//! `cargo xtask new-op`: adds the four stubs of a new operator to their files.
 
 use std::fs;
 use std::io::{BufRead, Write};
@@ -21,10 +21,10 @@ const FAMILIES: &str = "tests/op_db.rs";
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// As in PyTorch's file: `deg2rad(Tensor self) -> Tensor`. Asked for if it is not given.
+    /// The schema, as in PyTorch's file: `deg2rad(Tensor self) -> Tensor`. If it is missing, the command prompts for it.
     schema: Option<String>,
 
-    /// The file of its kernel, in crates/ops/src/native; made if it is not there.
+    /// The file of its kernel, in crates/ops/src/native; created if it does not exist.
     #[arg(long)]
     module: Option<String>,
 
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long)]
     doc: Option<String>,
 
-    /// A formula of the lanes `x`, or `x` and `y`: the operator is pointwise.
+    /// The formula of a pointwise operator, in the lanes `x`, or `x` and `y`.
     #[arg(long)]
     formula: Option<String>,
 
@@ -40,21 +40,21 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "formula")]
     composite: bool,
 
-    /// A line of its derivative: `self: grad * 2`. Several may be given; without, the derivative refuses.
+    /// A line of its derivative: `self: grad * 2`. May be given several times; without any, the derivative is `not_implemented`.
     #[arg(long)]
     derivative: Vec<String>,
 
-    /// What comes out for `x: f64`, or `x` and `y`, of a pointwise operator.
+    /// The expected result of a pointwise operator in f64, as an expression in `x`, or `x` and `y`.
     #[arg(long, requires = "formula")]
     reference: Option<String>,
 
-    /// Another tree than this one, for tests.
+    /// The root of another source tree, for tests.
     #[arg(long, hide = true)]
     root: Option<PathBuf>,
 }
 
-/// An operator to be, with everything that was said of it.
-struct Wanted<'a> {
+/// The operator to add.
+struct NewOperator<'a> {
     schema: FunctionSchema,
     module: String,
     doc: String,
@@ -62,21 +62,21 @@ struct Wanted<'a> {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let text = given_or_asked(options.schema.as_ref(), "schema, as `name(Tensor self) -> Tensor`")?;
+    let text = given_or_prompted(options.schema.as_ref(), "schema, as `name(Tensor self) -> Tensor`")?;
     let schema = FunctionSchema::parse(&text).map_err(|error| format!("{text}: {}", error.message))?;
-    let module = given_or_asked(options.module.as_ref(), "file of the kernel in crates/ops/src/native")?;
-    let doc = given_or_asked(options.doc.as_ref(), "what it computes, in a sentence")?;
-    let wanted = Wanted { schema, module: module.trim_end_matches(".rs").to_owned(), doc, options };
-    for (path, text) in wanted.edits()? {
-        let lines = text.lines().count() - read(&wanted.path(&path)).map_or(0, |old| old.lines().count());
-        fs::write(wanted.path(&path), text).map_err(|error| format!("{path}: {error}"))?;
+    let module = given_or_prompted(options.module.as_ref(), "file of the kernel in crates/ops/src/native")?;
+    let doc = given_or_prompted(options.doc.as_ref(), "what it computes, in a sentence")?;
+    let new = NewOperator { schema, module: module.trim_end_matches(".rs").to_owned(), doc, options };
+    for (path, text) in new.edits()? {
+        let lines = text.lines().count() - read(&new.path(&path)).map_or(0, |old| old.lines().count());
+        fs::write(new.path(&path), text).map_err(|error| format!("{path}: {error}"))?;
         println!("{path}: {lines} lines");
     }
     println!("fill them in, then: cargo xtask codegen && cargo xtask types && cargo test -p flambeau-tests");
     Ok(ExitCode::SUCCESS)
 }
 
-fn given_or_asked(given: Option<&String>, what: &str) -> Result<String, String> {
+fn given_or_prompted(given: Option<&String>, what: &str) -> Result<String, String> {
     if let Some(given) = given {
         return Ok(given.clone());
     }
@@ -88,7 +88,7 @@ fn given_or_asked(given: Option<&String>, what: &str) -> Result<String, String> 
     if line.is_empty() { Err(format!("expected a {what}")) } else { Ok(line.to_owned()) }
 }
 
-impl Wanted<'_> {
+impl NewOperator<'_> {
     fn path(&self, path: &str) -> PathBuf {
         self.options.root.clone().unwrap_or_else(root).join(path)
     }
@@ -101,7 +101,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The files as they will be, by path; nothing is written before all of them are known.
+    /// The new texts of the files, by path. All are computed before the first is written.
     fn edits(&self) -> Result<Vec<(String, String)>, String> {
         let functions = read(&self.path(FUNCTIONS))?;
         let name = self.schema.name.to_string();
@@ -150,19 +150,19 @@ impl Wanted<'_> {
     }
 }
 
-/// A text and, after an empty line, another.
+/// Appends a text after an empty line.
 fn appended(text: &str, more: &str) -> String {
     format!("{}\n\n{more}", text.trim_end())
 }
 
-/// A file with one more line among those that declare modules, in their order.
+/// Inserts a line among those that declare modules, in alphabetical order.
 fn declared(text: &str, line: &str) -> Result<String, String> {
     let keyword = &line[..=line.rfind(' ').unwrap_or(0)];
     let mut lines: Vec<&str> = text.lines().collect();
     let is_one = |other: &&str| other.starts_with(keyword);
     let after = lines.iter().position(|other| is_one(other) && *other > line);
     let last = lines.iter().rposition(is_one).map(|last| last + 1);
-    let place = after.or(last).ok_or(format!("expected a line that begins with `{keyword}`"))?;
-    lines.insert(place, line);
+    let index = after.or(last).ok_or(format!("expected a line that begins with `{keyword}`"))?;
+    lines.insert(index, line);
     Ok(lines.join("\n") + "\n")
 }

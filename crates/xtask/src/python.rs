@@ -1,7 +1,7 @@
 //! `cargo xtask python` and `valgrind`: build the package into a virtual environment under `target/` and run pytest there.
 //!
-//! The module is built with the whole workspace, so that its dependencies have the features that the other tests' have, and only the
-//! binding crate is compiled anew: built alone, as maturin does for a wheel, all of them would be.
+//! The module is built together with the whole workspace, so that its dependencies have the same features as for other tests and are
+//! not compiled again. Built alone, as maturin does for a wheel, they would have other features.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -10,12 +10,12 @@ use clap::Args;
 
 use crate::{Outcome, root};
 
-/// What the tests need beside the package. A type checker finds something else to say in each version.
+/// The packages that the tests need. The version of the type checker is fixed, since each version reports other errors.
 const PACKAGES: &[&str] = &["mypy==2.4.1", "numpy", "pytest"];
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// What to pass on to pytest: files of tests, `-k name`, ...
+    /// Arguments of pytest: files of tests, `-k name`, ...
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
@@ -26,7 +26,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     pytest(tests, &["crates/python/tests"], &options.arguments)
 }
 
-/// An interpreter that imports the package, which is built first.
+/// Builds the package, and returns an interpreter that can import it.
 pub(crate) fn interpreter() -> Result<Command, String> {
     let environment = build()?;
     let mut interpreter = tool(&environment, "python");
@@ -34,15 +34,15 @@ pub(crate) fn interpreter() -> Result<Command, String> {
     Ok(interpreter)
 }
 
-/// What valgrind looks at: every way for elements to leave and to come back.
+/// The tests that run under valgrind: those of data exchange with other libraries and processes.
 const EXCHANGE: &[&str] = &["exchange_lifetimes", "dlpack", "numpy", "pickle", "shared_memory"];
 
-/// What it leaves out: tests that measure memory, which valgrind keeps after it is freed; those of processes that end by force
-/// or start an interpreter of their own, in which it is not there; and those that take minutes under it.
+/// The tests that are excluded: those that measure memory, which valgrind retains after it is freed; those of processes that are killed
+/// or start an interpreter, which does not run under valgrind; and those that would take minutes.
 const UNWATCHED: &str = "not round_trips_take_no and not memory_is_used_again and not few_descriptors and not killed \
                          and not spawn and not another_process_reads and not many_threads and not hogwild and not long_chains";
 
-/// Runs the tests of exchange under valgrind, which ends with an error of its own if it finds one.
+/// Runs the tests of data exchange under valgrind, which exits with an error code if it finds an error.
 pub(crate) fn valgrind(options: &Options) -> Outcome {
     if !Command::new("valgrind").arg("--version").output().is_ok_and(|found| found.status.success()) {
         println!("valgrind: skipped, since it is not installed\n  apt install valgrind");
@@ -55,7 +55,7 @@ pub(crate) fn valgrind(options: &Options) -> Outcome {
     tests.args(["--quiet", "--error-exitcode=99", "--num-callers=40", "--fair-sched=yes"]);
     tests.arg(format!("--suppressions={}", suppressions.display()));
     tests.arg(environment.join("bin/python"));
-    // Objects are then blocks that valgrind knows.
+    // With Python's own allocator valgrind would not see the objects.
     tests.env("PYTHONMALLOC", "malloc").env("FLAMBEAU_NUM_THREADS", "2");
     let files: Vec<String> =
         EXCHANGE.iter().map(|name| format!("crates/python/tests/test_{name}.py")).collect();
@@ -63,29 +63,29 @@ pub(crate) fn valgrind(options: &Options) -> Outcome {
     pytest(tests, &files, &options.arguments)
 }
 
-/// Builds the package into an environment that has what the tests need.
+/// Builds the package, in an environment with the packages that the tests need.
 fn build() -> Result<PathBuf, String> {
     let environment = root().join("target/python");
     prepare(&environment)?;
-    // With an example, dependencies have the features that they have in tests, and are not compiled a second time.
+    // With an example among the targets, dependencies have the same features as for tests, and are not compiled a second time.
     let arguments = ["build", "--quiet", "--workspace", "--lib", "--example", "fuzz_calls"];
     succeed(Command::new("cargo").args(arguments).current_dir(root()))?;
-    place_module()?;
+    install_module()?;
     Ok(environment)
 }
 
-/// Where cargo puts what it builds for tests.
+/// The folder of cargo's debug builds.
 pub(crate) fn built() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from).join("debug")
 }
 
-/// Puts the module into the package, under the name that every interpreter from the oldest one supported on looks for.
-fn place_module() -> Result<(), String> {
+/// Copies the module into the package, under the name of the stable ABI, which all supported interpreters load.
+fn install_module() -> Result<(), String> {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let built = built().join(format!("{prefix}_flambeau{suffix}"));
     let name = if cfg!(windows) { "_flambeau.pyd" } else { "_flambeau.abi3.so" };
     let module = root().join("crates/python/python/flambeau").join(name);
-    // A new file, since a running interpreter may have the old one mapped.
+    // Written as a new file, since a running interpreter may have mapped the old one.
     let fresh = module.with_extension("new");
     let copied = std::fs::copy(&built, &fresh).and_then(|_| std::fs::rename(&fresh, &module));
     copied.map_err(|error| format!("{} to {}: {error}", built.display(), module.display()))
@@ -98,7 +98,7 @@ fn pytest(mut interpreter: Command, what: &[&str], more: &[String]) -> Outcome {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Makes the environment, unless it is there and complete.
+/// Creates the environment, unless it exists and is complete.
 fn prepare(environment: &Path) -> Result<(), String> {
     let complete = environment.join("complete");
     let packages = PACKAGES.join(" ");

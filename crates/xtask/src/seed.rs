@@ -1,15 +1,15 @@
-//! Seeds of checks that draw their cases: of the commit, so that a run can be repeated and the next commit draws others.
+//! Seeds of checks with random cases. The seed follows from the commit, so that a run can be repeated, and other commits have other cases.
 
 use std::fmt;
 use std::process::Command;
 
 use crate::root;
 
-/// What a check draws from.
+/// The seed of a check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seed(u64);
 
-/// The seed that was asked for, or the one of the commit that is checked out.
+/// The given seed, or the one of the commit that is checked out.
 pub(crate) fn given_or_of_the_commit(given: Option<u64>) -> Seed {
     Seed(given.or_else(of_the_commit).unwrap_or(1))
 }
@@ -21,7 +21,7 @@ fn of_the_commit() -> Option<u64> {
 }
 
 impl Seed {
-    /// Whether the half of all names that is this seed's has `name`.
+    /// Whether the half of all names that this seed selects has `name`.
     pub(crate) fn draws(self, name: &str) -> bool {
         // FNV-1a, then a mix: the lowest bit of the hash alone would be the parity of the bytes.
         let hash = name.bytes().fold(self.0 ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {

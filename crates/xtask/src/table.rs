@@ -1,5 +1,5 @@
 //! `cargo xtask table`: the whole operator table on every instruction set of this machine, with one thread and with two.
-//! `cargo xtask types`: which types its operators take.
+//! `cargo xtask types`: the dtypes that its operators support.
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
@@ -10,7 +10,7 @@ use crate::{Outcome, codegen, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Tests whose name holds this text only.
+    /// Runs only the tests whose name contains this text.
     #[arg(long, default_value = "")]
     filter: String,
 }
@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Has the test that knows the types write them, then the generator the page that shows them.
+/// Runs the test that writes the table of dtypes, then the generator, which writes the page of operators.
 pub(crate) fn types() -> Outcome {
     let mut test = Command::new("cargo");
     test.args(["test", "--quiet", "--package", "flambeau-tests", "--test", "types", "the_table"]);
@@ -57,7 +57,7 @@ fn is_count(line: &str) -> bool {
     line.contains(" rows, ") || line.starts_with("test result")
 }
 
-/// The instruction sets by the names that `FLAMBEAU_CPU_CAPABILITY` takes.
+/// The instruction sets, by the values of `FLAMBEAU_CPU_CAPABILITY`.
 fn sets() -> Vec<&'static str> {
     let mut sets = vec!["default"];
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything a change must pass, one line each.
+//! `cargo xtask test`: runs all checks that a change must pass, and prints one line for each.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::{Outcome, root};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Leaves out the tests: formatting, lints, generated files and house rules only.
+    /// Skips the tests: checks only formatting, lints, generated files and the project's rules.
     #[arg(long)]
     quick: bool,
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the house rules that neither rustc nor clippy knows.
+//! `cargo xtask tidy`: the project's rules that neither rustc nor clippy checks.
 
 mod bounded_lists;
 mod code;
@@ -15,9 +15,9 @@ use clap::Args;
 
 use crate::{Outcome, root};
 
-/// Folders that hold nothing of the project's own.
+/// Folders without files of the project.
 const SKIPPED: &[&str] = &["target", "out", ".git", "node_modules"];
-/// Files whose text is looked at.
+/// The extensions of files that are checked.
 const EXTENSIONS: &[&str] = &["rs", "toml", "md", "yaml", "yml", "py", "pyi", "sh", "lock", "cu"];
 
 #[derive(Args)]
@@ -33,7 +33,7 @@ struct File {
     text: String,
 }
 
-/// Something a rule found.
+/// A violation of a rule.
 struct Finding {
     path: String,
     line: usize,
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every file under a folder that rules look at; `prefix` is the folder's path from the root.
+/// All files under a folder that are checked; `prefix` is the folder's path from the root.
 fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) -> Result<(), String> {
     let error = |error: std::io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(error)? {

@@ -1,4 +1,4 @@
-//! One side of a comparison: a program that has the workloads and times each when it is asked to.
+//! One side of a comparison: a program that times workloads on request.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::root;
 
-/// One workload's times, as every side prints them.
+/// The times of one workload, in the format in which all sides print them.
 #[derive(Deserialize)]
 pub(crate) struct Measured {
     pub(crate) name: String,
@@ -18,8 +18,8 @@ pub(crate) struct Measured {
     pub(crate) check: [Option<f64>; 2],
 }
 
-/// A program that reads names of workloads and answers each with a line of JSON. It waits in between, so several take turns on one
-/// machine; the inputs of a workload stay until another is asked for.
+/// A program that reads names of workloads and answers each with a line of JSON. It sleeps between requests, so that several workers can
+/// alternate on one machine. The inputs of a workload are kept until another is requested.
 pub(crate) struct Worker {
     name: String,
     child: Child,
@@ -27,7 +27,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts all, and waits until each answers: while one still loads itself, no other has the machine.
+    /// Starts all workers, and waits until each answers, so that none is timed while another is still starting.
     pub(crate) fn start_all(commands: impl Iterator<Item = Command>) -> Result<Vec<Self>, Box<dyn Error>> {
         let workers = commands.map(|mut command| Self::start(&mut command));
         let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
@@ -46,10 +46,10 @@ impl Worker {
         Ok(Self { name, child, answers: BufReader::new(answers).lines() })
     }
 
-    /// Times a workload; none where this side has no such.
+    /// Times a workload; `None` if this side does not have it.
     pub(crate) fn measure(&mut self, workload: &str) -> Result<Option<Measured>, Box<dyn Error>> {
         if let Some(requests) = &mut self.child.stdin {
-            // Where it has ended, the missing answer says so.
+            // If the program has exited, the missing answer is reported below.
             writeln!(requests, "{workload}").ok();
         }
         for line in &mut self.answers {
@@ -64,13 +64,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // To wait closes its input, which is how it learns that nothing more is asked; how it ends is of no interest.
+        // `wait` closes its standard input, at which the program exits. Its exit status does not matter.
         self.child.wait().ok();
     }
 }
 
-/// The turns of so many sides, in both orders, so that neither always has the warmer or the busier machine.
-pub(crate) fn there_and_back(sides: usize) -> Vec<usize> {
+/// The order in which the sides run: all, and then all in reverse, so that drift of the machine affects them alike.
+pub(crate) fn both_orders(sides: usize) -> Vec<usize> {
     (0..sides).chain((0..sides).rev()).collect()
 }
 
@@ -81,13 +81,13 @@ pub(crate) fn ours() -> Command {
     command
 }
 
-/// A bar for so many workloads, which shows the one that runs.
+/// A progress bar for a number of workloads.
 pub(crate) fn progress(workloads: usize) -> Result<ProgressBar, Box<dyn Error>> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} {elapsed}, {eta} left")?;
     Ok(ProgressBar::new(workloads as u64).with_style(style))
 }
 
-/// What a program prints.
+/// The output of a program.
 pub(crate) fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
     let name = format!("{command:?}");
     let command = command.current_dir(root()).stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -102,7 +102,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
 mod tests {
     use super::*;
 
-    /// A side that has one workload, says more than its answers, and ends at the name `end`.
+    /// A side that has one workload, prints other lines than its answers too, and exits at the name `end`.
     const SIDE: &str = r#"while read name; do case $name in
         known) echo "warming up"; echo '{"name": "known", "median_ns": 2.5, "min_ns": 2, "check": [1, null]}';;
         end) exit 3;;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn all_have_loaded_before_one_is_asked() {
+    fn all_workers_have_started_before_one_is_timed() {
         let loads = |seconds: &str, program: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", &format!("sleep {seconds}; {program}")]);

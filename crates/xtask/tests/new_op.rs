@@ -1,11 +1,11 @@
-//! `cargo xtask new-op` from outside: the walk of docs/adding_an_operator.md, in a copy of the files it touches.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail so")]
+//! Tests of `cargo xtask new-op`: the steps of docs/adding_an_operator.md, in a copy of the files that it edits.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which fail by panicking")]
 
 use flambeau_codegen::{GeneratedFile, Source, generate, operators_page};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the command reads and writes.
+/// The files that the command reads and writes.
 const FILES: &[&str] = &[
     "native_functions.yaml",
     "derivatives.yaml",
@@ -17,7 +17,7 @@ const FILES: &[&str] = &[
 struct Tree(PathBuf);
 
 impl Tree {
-    /// A copy for this case alone.
+    /// A copy for one test.
     fn new(case: &str) -> Self {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("new_op_{case}"));
@@ -40,7 +40,7 @@ impl Tree {
         std::fs::read_to_string(self.0.join(file)).unwrap()
     }
 
-    /// What the generator makes of the two YAML files.
+    /// The files that are generated from the two YAML files.
     fn generated(&self) -> Vec<GeneratedFile> {
         let texts = ["native_functions.yaml", "derivatives.yaml"].map(|name| (name, self.text(name)));
         let [functions, derivatives] = texts.each_ref().map(|(name, text)| Source { name, text });
@@ -50,7 +50,7 @@ impl Tree {
         files.unwrap_or_else(|faults| panic!("{faults}"))
     }
 
-    /// Whether a file is Rust, by its form.
+    /// Whether rustfmt can parse a file.
     fn is_rust(&self, file: &str) -> bool {
         let mut command = Command::new("rustfmt");
         command.args(["--edition", "2024", "--emit", "stdout", "--config", "skip_children=true"]);

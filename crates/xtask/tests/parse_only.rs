@@ -1,4 +1,4 @@
-//! `cargo xtask codegen --parse-only` from outside: what it prints, and what it exits with.
+//! Tests of `cargo xtask codegen --parse-only`: its output and its exit code.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ const FUNCTIONS: &str = "- func: neg(Tensor self) -> Tensor\n  variants: functio
 const DERIVATIVES: &str =
     "- name: neg(Tensor self) -> Tensor\n  self: grad.neg()\n  result: auto_element_wise\n";
 
-/// Runs the command on two files of this test's own.
+/// Runs the command on two temporary files.
 fn parse_only(case: &str, functions: &str, derivatives: &str) -> io::Result<Output> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(case);
     std::fs::create_dir_all(&folder)?;

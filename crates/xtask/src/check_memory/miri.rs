@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: tests that work on pointers, under Miri; half of them drawn from a seed, or `--all`.
+//! `cargo xtask miri`: runs tests of code with pointers under Miri: a half that a seed selects, or `--all`.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -13,15 +13,15 @@ use crate::seed::{self, Seed};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Runs all tests instead of half of them, and those that take minutes.
+    /// Runs all tests instead of half of them, including those that take minutes.
     #[arg(long)]
     all: bool,
-    /// Which half; the commit's if not said.
+    /// The seed that selects the half; by default that of the commit.
     #[arg(long)]
     seed: Option<u64>,
 }
 
-/// A test program, and what the names of the tests begin with that work on pointers themselves; all of them where nothing is said.
+/// A test program, and the prefixes of the names of tests that use pointers; if there are none, all tests run.
 struct Program {
     package: &'static str,
     target: &'static [&'static str],
@@ -49,20 +49,20 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Tests that take Miri minutes, each with what takes them.
+/// Tests that take minutes under Miri, each with the reason.
 const SLOW: &[(&str, &str)] = &[
     ("allocator::reserve::tests::blocks_are_apart_and_all_of_it_comes_back", "compares megabytes one by one"),
     ("error::tests::long_messages_are_cut_between_characters", "formats four million numbers"),
     ("sizes_and_strides::tests::contiguous_strides_are_exact_or_saturate", "tries twenty thousand shapes"),
 ];
 
-/// Tests that Miri cannot run, each with what it lacks.
+/// Tests that Miri cannot run, each with the reason.
 const UNABLE: &[(&str, &str)] = &[(
     "fallible::tests::what_cannot_be_had_is_an_error_that_says_how_much",
     "a request for more memory than there is ends Miri",
 )];
 
-/// How a part of a program's tests ended.
+/// The result of some tests of a program.
 struct Ended {
     passed: usize,
     failed: bool,
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether a seed has the test among its half.
+/// Whether the half that the seed selects has this test.
 fn drawn(name: &str, seed: Seed) -> bool {
     !SLOW.iter().any(|(slow, _)| *slow == name) && seed.draws(name)
 }
@@ -103,13 +103,13 @@ impl Program {
     fn command(&self, rest: &[&str]) -> std::process::Command {
         let mut command = cargo(&["+nightly", "miri", "test", "--quiet", "--package"]);
         command.arg(format!("flambeau-{}", self.package)).args(self.target).arg("--").args(rest);
-        // The scalar path: Miri does not know most vector instructions.
+        // The scalar code: Miri does not support most vector instructions.
         command.env("FLAMBEAU_CPU_CAPABILITY", "default").env("FLAMBEAU_NUM_THREADS", "1");
         command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance");
         command
     }
 
-    /// The names of its tests, of those that Miri can run.
+    /// The names of the tests that Miri can run.
     fn list(&self) -> Result<Vec<String>, String> {
         let ignored: HashSet<String> = self.names(&["--ignored"])?.into_iter().collect();
         let is_meant =
@@ -157,7 +157,7 @@ impl Program {
                 );
             }
         }
-        // Names that no test has would pass unseen.
+        // A name that no test has would otherwise count as success.
         all.failed |= all.passed < names.len();
         Ok(all)
     }

@@ -1,4 +1,4 @@
-//! What a new operator's stubs say: the entries of both YAML files, and the row of the table.
+//! The texts of a new operator's stubs: the entries of both YAML files, and the row of the operator table.
 
 use flambeau_codegen::{Argument, BaseType, FunctionSchema, Stub, Type};
 
@@ -23,7 +23,7 @@ pub(super) fn entry(schema: &FunctionSchema, stub: Stub<'_>, kernel: &str, doc: 
     lines.join("\n") + "\n"
 }
 
-/// The forms that are derived: in place where every element stays at its place, and `out=`.
+/// The variants that are derived: `out=`, and for pointwise operators in-place.
 fn siblings(schema: &FunctionSchema, stub: Stub<'_>) -> Option<String> {
     let one = schema.returns.len() == 1 && schema.returns[0].ty == Type::Base(BaseType::Tensor);
     if !one || !schema.is_functional() || schema.is_view() {
@@ -39,7 +39,7 @@ fn siblings(schema: &FunctionSchema, stub: Stub<'_>) -> Option<String> {
     Some(format!("  autogen: {in_place}{}.{out}", name.base))
 }
 
-/// The entry in `derivatives.yaml`: what was given, or a refusal for each tensor.
+/// The entry in `derivatives.yaml`: the given lines, or `not_implemented` for each tensor.
 pub(super) fn derivative(schema: &FunctionSchema, lines: &[String]) -> String {
     let refused = |argument: &Argument| {
         format!("{}: not_implemented(\"{}, for its {}\")", argument.name, schema.name, argument.name)
@@ -51,7 +51,7 @@ pub(super) fn derivative(schema: &FunctionSchema, lines: &[String]) -> String {
     format!("- name: {schema}\n{}", lines.concat())
 }
 
-/// The file of the row. Without a reference it fails, until someone writes one.
+/// The file of the row. Without a reference the test fails until the author writes one.
 pub(super) fn row(schema: &FunctionSchema, stub: Stub<'_>, reference: Option<&str>) -> String {
     let name = &schema.name;
     let head = format!("//! The row of `{name}`.\n\n");
@@ -84,7 +84,7 @@ pub(super) fn row(schema: &FunctionSchema, stub: Stub<'_>, reference: Option<&st
     )
 }
 
-/// An argument to begin with.
+/// A sample argument.
 fn sample(argument: &Argument, seed: u64) -> String {
     let array = format!("Array::fill(&[3, 4], -2.0..2.0, {seed})");
     let text = match &argument.ty {

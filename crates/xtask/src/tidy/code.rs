@@ -1,6 +1,6 @@
-//! Rust text with its comments and literals blanked out, so that rules see code only.
+//! Replaces comments and literals of Rust by spaces, for rules that concern code only.
 
-/// The text with every character of a comment, string or character literal replaced by a space; lines stay.
+/// The text with every character of a comment, string or character literal replaced by a space; line numbers do not change.
 pub(super) fn code(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -39,7 +39,7 @@ fn blank_length(rest: &str, before: &str) -> usize {
     0
 }
 
-/// The length of a literal up to and with its closing quote.
+/// The length of a literal, including its closing quote.
 fn quoted(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -74,7 +74,7 @@ fn raw(rest: &str) -> usize {
     rest[body..].find(&close).map_or(rest.len(), |end| body + end + close.len())
 }
 
-/// Whether a line of code has the word.
+/// Whether a line of code contains the identifier.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
 }

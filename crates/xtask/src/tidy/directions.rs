@@ -1,7 +1,7 @@
-//! Which modules of a crate may use which: layers, of which each uses only those below it.
+//! Checks the dependencies between the modules of a crate: they are in layers, and a module uses only modules of lower layers.
 //!
-//! What counts is where a name is defined, however it is reached: by a path in an import or an expression, through a
-//! re-export, or through what the module above has imported. Tests inside the modules count too.
+//! A use of a name is a dependency on the module that defines it, whether the name is reached by a path, through a re-export, or
+//! through an import of the parent module. Tests inside the modules count too.
 
 mod paths;
 
@@ -11,9 +11,9 @@ use super::code::code;
 use super::{File, Finding};
 use paths::{Mention, mentions};
 
-/// The layers of a crate, lowest first. A module is named by its path and stands for those below it that have no entry of
-/// their own; it uses modules of lower layers, but none beside it in its layer. `lib.rs` is above all. Names that a `+` joins are
-/// one thing in several files, which know each other.
+/// The layers of a crate, lowest first. An entry is the path of a module, and covers its submodules that have no entry of
+/// their own. A module uses modules of lower layers, but no other module of its own layer. `lib.rs` is above all. Modules that are joined
+/// by a `+` may use each other.
 struct Crate {
     name: &'static str,
     folder: &'static str,
@@ -74,7 +74,13 @@ const OPS: Crate = Crate {
         &["append_list", "dispatch_types", "scratch"],
         // The handle.
         &["tensor"],
-        &["tensor/construct", "tensor/display/options", "tensor/foreign", "tensor/offsets", "tensor/buffer_reuse"],
+        &[
+            "tensor/construct",
+            "tensor/display/options",
+            "tensor/foreign",
+            "tensor/offsets",
+            "tensor/buffer_reuse",
+        ],
         &["tensor/accessor", "tensor/arithmetic", "tensor/display/number", "tensor/elements"],
         &["tensor/compare", "tensor/display/summary", "tensor/index"],
         &["tensor/display"],
@@ -108,7 +114,13 @@ const OPS: Crate = Crate {
         &["loops/reduce/any_fold", "loops/reduce/folds", "loops/streaming", "loops/transposed"],
         &["loops/prefetch", "loops/reduce/small"],
         &["loops/reduce/blocks", "loops/tiles"],
-        &["loops/copy", "loops/reduce/row_float", "loops/reduce/source", "loops/row_ops/map_rows", "loops/select"],
+        &[
+            "loops/copy",
+            "loops/reduce/row_float",
+            "loops/reduce/source",
+            "loops/row_ops/map_rows",
+            "loops/select",
+        ],
         &["loops/reduce/inner", "loops/reduce/outer", "loops/row_ops/row", "loops/row_ops/scan"],
         &["loops/reduce/targets", "loops/row_ops/softmax"],
         &["loops/reduce/arg", "loops/reduce/log_sum_exp", "loops/reduce/moments"],
@@ -271,12 +283,12 @@ const OPS: Crate = Crate {
 
 const TABLE: &str = "crates/xtask/src/tidy/directions.rs";
 
-/// Arrows that do not lead down, modules without a layer, entries without a module.
+/// Dependencies that do not lead to a lower layer, modules without a layer, and entries without a module.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     CRATES.iter().flat_map(|layered| layered.check(files)).collect()
 }
 
-/// The layers of each crate in a line.
+/// The layers of each crate, as a line of text.
 pub(super) fn describe() -> Vec<String> {
     let line = |layered: &Crate| {
         let layers: Vec<String> = layered.layers.iter().map(|layer| layer.join(", ")).collect();
@@ -297,16 +309,16 @@ impl Crate {
         let modules = Modules::read(&own);
         let mut found = self.unused_entries(&own);
         for (module, file) in own.iter().filter(|(module, _)| !module.is_empty()) {
-            match self.place(module) {
-                Some(place) => found.extend(self.arrows(&modules, module, place, file)),
+            match self.layer(module) {
+                Some(layer) => found.extend(self.dependencies(&modules, module, layer, file)),
                 None => found.push(file.error(1, format!("`{}` has no layer in {TABLE}", module.join("::")))),
             }
         }
         found
     }
 
-    /// The layer of a module, and the entry that says so: that with the longest name that covers it.
-    fn place(&self, module: &[String]) -> Option<(usize, &'static str)> {
+    /// The layer of a module, and the entry that covers it; of several, the one with the longest path.
+    fn layer(&self, module: &[String]) -> Option<(usize, &'static str)> {
         let covers = |name: &&str| {
             let parts: Vec<&str> = name.split('/').collect();
             parts.len() <= module.len() && parts.iter().zip(module).all(|(part, own)| part == own)
@@ -317,10 +329,10 @@ impl Crate {
             let longest = entry.split('+').filter(covers).map(str::len).max()?;
             Some((longest, (layer, entry)))
         };
-        entries.filter_map(covering).max_by_key(|(longest, _)| *longest).map(|(_, place)| place)
+        entries.filter_map(covering).max_by_key(|(longest, _)| *longest).map(|(_, layer)| layer)
     }
 
-    fn arrows(
+    fn dependencies(
         &self,
         modules: &Modules,
         module: &[String],
@@ -368,19 +380,19 @@ fn module_of(path: &str) -> Vec<String> {
     parts
 }
 
-/// What the modules of a crate define, import and mention.
+/// The names that the modules of a crate define, import and mention.
 struct Modules {
     mentions: BTreeMap<Vec<String>, Vec<Mention>>,
-    /// Names that a module has out of another, by the module and the name.
+    /// Names that a module imports from another module, by the module and the name.
     imported: HashMap<(Vec<String>, String), Vec<String>>,
-    /// Names that a module has out of another crate.
+    /// Names that a module imports from another crate.
     foreign: HashSet<(Vec<String>, String)>,
-    /// Modules of which a module has all names.
+    /// Glob imports: modules from which a module imports all names.
     globs: HashMap<Vec<String>, Vec<Vec<String>>>,
     defined: HashMap<Vec<String>, Vec<String>>,
 }
 
-/// Through how many imports a name is followed.
+/// The maximum number of imports through which a name is followed.
 const IMPORTS: usize = 16;
 
 impl Modules {
@@ -425,8 +437,8 @@ impl Modules {
         self.mentions.get(module).map_or(&[], Vec::as_slice)
     }
 
-    /// The module in which the last part of a path is defined, or the last module on the way that there is; `None` where it
-    /// is another crate's.
+    /// The module that defines the last part of a path, or, if that is not found, the last module of the path; `None` for another
+    /// crate.
     fn home(&self, path: &[String]) -> Option<Vec<String>> {
         self.follow(path, IMPORTS)
     }
@@ -449,7 +461,7 @@ impl Modules {
         Some(module)
     }
 
-    /// Where a module has a name from that it does not define itself.
+    /// The module from which a module imports a name.
     fn source(&self, module: &[String], name: &str, imports: usize) -> Option<Vec<String>> {
         if self.defines(module, name) {
             return None;
@@ -586,7 +598,7 @@ mod tests {
         assert_eq!(found(&[("s/low.rs", "use crate::mid::Leaf;")]), ["s/low.rs:1"]);
         let exported = ("s/top.rs", "#[macro_export]\nmacro_rules! shout { () => {} }");
         assert_eq!(found(&[exported, ("s/low.rs", "fn f() { crate::shout!() }")]), ["s/low.rs:1"]);
-        // Two that import from each other what neither defines lead nowhere.
+        // Two modules that import from each other a name that neither defines.
         let circle = [("s/top.rs", "pub use crate::mid::gone;"), ("s/mid.rs", "pub use crate::top::gone;")];
         assert!(found(&circle).len() <= 1);
     }

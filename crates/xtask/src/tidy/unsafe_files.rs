@@ -1,6 +1,6 @@
-//! The files that may hold `unsafe`, each with the reason; a path that ends in `/` stands for the folder.
+//! The files that may contain `unsafe`, each with the reason; a path that ends in `/` is a folder.
 //!
-//! Tests, examples and benchmarks are not listed: what they do to memory reaches no user.
+//! Tests, examples and benchmarks are not listed, since no user runs them.
 
 pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/autograd/src/function.rs", "its node begins with the header"),
@@ -17,7 +17,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/autograd/src/variable/exclusive.rs",
         "follows what nobody else can change past the locks that guard it",
     ),
-    ("crates/ops/src/native/pointwise/accumulate.rs", "adds a few numbers where they stand"),
+    ("crates/ops/src/native/pointwise/accumulate.rs", "adds small tensors without the iterator"),
     ("crates/core/src/autograd_meta.rs", "owns a trait object in a block of the thread's free list"),
     ("crates/core/src/allocator.rs", "hands out raw memory"),
     ("crates/core/src/allocator/", "free lists are threaded through the free memory itself"),
@@ -43,7 +43,7 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/ops/src/native/nn/attention/", "matrices, and blocks of scores, are raw memory"),
     ("crates/ops/src/native/nn/convolution/", "images and columns are raw memory"),
     (
-        "crates/ops/src/native/linalg/linear/layer.rs",
+        "crates/ops/src/native/linalg/linear/fused.rs",
         "operands reach the product as raw memory, under guards",
     ),
     ("crates/ops/src/native/linalg/matmul.rs", "operands reach the product as raw memory, under guards"),
@@ -52,8 +52,8 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/ops/src/native/strided_gather.rs",
         "reads elements that lie apart, at pointers the loops hand it",
     ),
-    ("crates/ops/src/native/index/dim_index/put.rs", "threads write elements of one slice, each its own"),
-    ("crates/ops/src/native/index/sort/few.rs", "looks at elements of a slice as vectors"),
+    ("crates/ops/src/native/index/dim_index/scatter.rs", "threads write disjoint elements of one slice"),
+    ("crates/ops/src/native/index/sort/first_k.rs", "reads elements of a slice as vectors"),
     (
         "crates/ops/src/native/guarded_slices.rs",
         "turns guarded bytes into slices, and cuts a slice among threads",
@@ -61,7 +61,10 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/parallel/src/affinity.rs", "system calls that set the affinity of threads have no safe form"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),
     ("crates/ops/src/tensor/", "elements are reached behind accessors' guards; foreign memory is taken over"),
-    ("crates/ops/src/tensor_iterator/for_each.rs", "addresses cross to other threads under the caller's guards"),
+    (
+        "crates/ops/src/tensor_iterator/for_each.rs",
+        "addresses cross to other threads under the caller's guards",
+    ),
     ("crates/python/src/buffer.rs", "reads the C struct of the buffer protocol"),
     ("crates/python/src/objects.rs", "asks the interpreter for objects by its C interface"),
     ("crates/python/src/call.rs", "the interpreter hands over raw pointers to the arguments"),

@@ -1,16 +1,15 @@
-//! The paths that a file's code mentions: those of its imports, and those that begin with `crate`, `super`, `self` or a module
-//! below it.
+//! Finds the paths in a file's code: those of its imports, and those that begin with `crate`, `super`, `self` or a submodule.
 
-/// A path as it is written; from the root of the crate, if it is the crate's own and not another's.
+/// A path in the code. A path into the own crate is given from the root of the crate.
 pub(super) struct Mention {
     pub(super) line: usize,
     pub(super) path: Vec<String>,
     pub(super) is_own: bool,
-    /// The name that an import gives it in the file's own module, `*` for all that is there.
+    /// The name that an import gives it in the file's own module, or `*`.
     pub(super) bound: Option<String>,
 }
 
-/// A word or a mark, and its line.
+/// An identifier or a punctuation mark, and its line.
 struct Token<'a> {
     text: &'a str,
     line: usize,
@@ -42,7 +41,7 @@ fn is_word(text: &str) -> bool {
     text.chars().all(is_of_word)
 }
 
-/// The names that code defines in its own module.
+/// The names that the code defines in its own module.
 pub(super) fn definitions(code: &str) -> Vec<String> {
     const WORDS: &[&str] =
         &["fn", "struct", "enum", "union", "trait", "type", "const", "static", "macro_rules"];
@@ -62,19 +61,19 @@ pub(super) fn definitions(code: &str) -> Vec<String> {
     found
 }
 
-/// The macros that are found at the root of the crate, wherever they are written.
+/// The macros with `#[macro_export]`, which are at the root of the crate.
 pub(super) fn exported_macros(code: &str) -> Vec<String> {
     let tokens = tokens(code);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     let is_exported = |at: &usize| {
-        // Other attributes may stand between.
+        // Other attributes may be between the attribute and the macro.
         let attributes = (0..*at).rev().take_while(|before| !matches!(text(*before), "}" | ";"));
         text(*at) == "macro_rules" && attributes.into_iter().any(|before| text(before) == "macro_export")
     };
     (0..tokens.len()).filter(is_exported).map(|at| text(at + 2).to_string()).collect()
 }
 
-/// The modules that `#[path = ".."]` puts into other files, each with its file. Looks at the text: code has no literals.
+/// The modules with `#[path = ".."]`, each with its file. Takes the original text, since literals are blanked in the code.
 pub(super) fn moved(text: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let named = |pair: &[&str]| {
@@ -85,7 +84,7 @@ pub(super) fn moved(text: &str) -> Vec<(String, String)> {
     lines.windows(2).filter_map(named).collect()
 }
 
-/// What the code of `module` mentions; `is_module` knows the modules of the crate.
+/// The paths in the code of `module`; `is_module` tells whether the crate has a module.
 pub(super) fn mentions(code: &str, module: &[String], is_module: impl Fn(&[String]) -> bool) -> Vec<Mention> {
     let tokens = tokens(code);
     let mut reader = Reader {
@@ -106,9 +105,9 @@ struct Reader<'a> {
     module: &'a [String],
     is_module: &'a dyn Fn(&[String]) -> bool,
     at: usize,
-    /// The module that what is read belongs to: the file's, or one written inside it.
+    /// The current module: that of the file, or an inline module.
     inside: Vec<String>,
-    /// Of each brace that is open whether it is that of a module.
+    /// For each open brace whether it is that of an inline module.
     open: Vec<bool>,
     found: Vec<Mention>,
 }
@@ -118,7 +117,7 @@ impl Reader<'_> {
         self.tokens.get(at).map_or("", |token| token.text)
     }
 
-    /// Whether a path begins here, and not in the middle of one or in `pub(in ...)`.
+    /// Whether a path begins here: not in the middle of a path, nor in `pub(in ...)`.
     fn begins_path(&self) -> bool {
         let before = |count: usize| self.at.checked_sub(count).map_or("", |at| self.text(at));
         self.text(self.at + 1) == "::" && before(1) != "::" && !(before(1) == "in" && before(2) == "(")
@@ -161,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes words with `::` between them; ends on the last.
+    /// Reads identifiers with `::` between them; ends at the last.
     fn words(&mut self, path: &mut Vec<String>) {
         path.push(self.text(self.at).to_string());
         while self.text(self.at + 1) == "::" && is_word(self.text(self.at + 2)) {
@@ -170,7 +169,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a tree of an import, of which `path` is the trunk; ends behind it.
+    /// Reads the tree of an import below `path`; ends after it.
     fn import(&mut self, path: &mut Vec<String>) {
         let (trunk, line) = (path.len(), self.tokens.get(self.at).map_or(0, |token| token.line));
         while self.at < self.tokens.len() {
@@ -181,7 +180,7 @@ impl Reader<'_> {
                     while !matches!(self.text(self.at), "}" | "") {
                         let start = self.at;
                         self.import(path);
-                        // What is no import, in a macro, is passed over.
+                        // Tokens that cannot be part of an import, as in a macro, are skipped.
                         self.at += usize::from(self.text(self.at) == "," || self.at == start);
                     }
                     self.at += 1;
@@ -218,7 +217,7 @@ impl Reader<'_> {
         self.bind(line, path, &name);
     }
 
-    /// Notes an import. One inside an inline module gives the file's own module no name.
+    /// Records an import. One inside an inline module does not add a name to the file's own module.
     fn bind(&mut self, line: usize, path: &[String], name: &str) {
         let bound = (self.inside == self.module).then(|| name.to_string());
         self.mention(line, path, bound);
@@ -235,7 +234,7 @@ impl Reader<'_> {
                 }
                 word => {
                     path.push(word.to_string());
-                    // A path that begins with another crate's name, or an enum's, is none of ours.
+                    // A path that begins with the name of another crate or of an enum is not recorded.
                     if at == 0 && !(self.is_module)(&path) {
                         self.found.push(Mention { line, path: vec![], is_own: false, bound });
                         return;

@@ -1,4 +1,4 @@
-//! The least a workload can take on this machine: its bytes at the bandwidth of where they lie, its arithmetic at the peak, its calls.
+//! The roofline model: the minimum time of a workload on this machine, by the bytes it moves, its arithmetic and its calls.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::bench::median;
 use crate::root;
 
-/// What the machine was measured to do: gigabytes and billions of operations a second.
+/// The measured speed of the machine: bandwidths in gigabytes per second, and the peak in billions of operations per second.
 #[derive(Clone, Copy, Deserialize)]
 pub(crate) struct Machine {
     call_ns: f64,
@@ -46,7 +46,7 @@ impl Machine {
         if bytes <= IN_L2 { bytes / l2 } else { bytes.min(IN_L3) / l3 + (bytes - IN_L3).max(0.0) / memory }
     }
 
-    /// What was measured, in a line.
+    /// The measured values, as a line of text.
     pub(crate) fn describe(&self) -> String {
         let Self { call_ns, l2, l3, memory, f32, f64 } = self;
         format!(
@@ -56,13 +56,13 @@ impl Machine {
     }
 }
 
-/// What a workload must do at least.
+/// The minimum work of a workload.
 #[derive(Clone, Copy)]
 struct Cost {
     bytes: f64,
     flops: f64,
     calls: f64,
-    /// How many times the peak of f32.
+    /// The peak of its arithmetic, relative to that of f32.
     rate: Rate,
 }
 
@@ -70,19 +70,19 @@ struct Cost {
 enum Rate {
     F32,
     F64,
-    /// Twice f32, where there are instructions for it.
+    /// Twice that of f32, if there are instructions for bf16.
     Bf16,
 }
 
-/// The floors of all workloads. The machine is another from minute to minute, so each workload has its own.
+/// The minimum times of all workloads. The speed of the machine changes with time, so each workload has its own measurement.
 pub(crate) struct Floors {
     machines: BTreeMap<String, Machine>,
     costs: BTreeMap<String, Cost>,
 }
 
 const COSTS: &str = "crates/flambeau/benches/workloads/costs.tsv";
-/// Up to here bytes are charged at the speed of the second cache; up to `IN_L3` at that of the third, and what is beyond at the
-/// speed of memory, since the rest may have stayed from the call before.
+/// Up to so many bytes are moved at the bandwidth of L2; further bytes up to `IN_L3` at that of L3, and the rest at that of memory,
+/// since the first ones may still be in the caches from the previous call.
 const IN_L2: f64 = 1048576.0;
 const IN_L3: f64 = 33554432.0;
 
@@ -94,7 +94,7 @@ impl Floors {
         Ok(Floors { machines: BTreeMap::new(), costs: costs.collect::<Result<_, Box<dyn Error>>>()? })
     }
 
-    /// Says what the machine did when a workload ran.
+    /// Sets the speed of the machine when the workload ran.
     pub(crate) fn set_machine(&mut self, workload: &str, machine: Machine) {
         self.machines.insert(workload.to_owned(), machine);
     }
@@ -103,22 +103,22 @@ impl Floors {
         Some((self.machines.get(workload)?, self.costs.get(workload)?))
     }
 
-    /// Nanoseconds.
+    /// The minimum time in nanoseconds.
     pub(crate) fn of(&self, workload: &str) -> Option<f64> {
         let (machine, cost) = self.known(workload)?;
         let arithmetic = cost.flops / machine.peak(cost.rate);
         Some(machine.traffic(cost.bytes).max(arithmetic) + cost.calls * machine.call_ns)
     }
 
-    /// Gigabytes a second of a workload that took so long, and the share of memory's bandwidth; the share may pass 1, as far as
-    /// caches help.
+    /// The gigabytes per second of a workload that took this time, and their share of the memory bandwidth, which is above 1 if the
+    /// operands are in cache.
     pub(crate) fn bandwidth(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
         let (machine, cost) = self.known(workload)?;
         let rate = cost.bytes / nanoseconds;
         Some((rate, rate / machine.memory))
     }
 
-    /// Billions of operations a second, and their share of the peak.
+    /// The billions of operations per second, and their share of the peak.
     pub(crate) fn arithmetic(&self, workload: &str, nanoseconds: f64) -> Option<(f64, f64)> {
         let (machine, cost) = self.known(workload)?;
         let rate = cost.flops / nanoseconds;
