@@ -4,8 +4,8 @@
 //!
 //! 1. Every size is at least 0, every stride at least 0, the product of the sizes is `numel`, below 2^63, and there are
 //!    [`MAX_DIMS`] dimensions at most.
-//! 2. Unless `numel` is 0, or the layout is not strided, the elements lie inside the storage: `(offset + extent + 1) * size(dtype) <= nbytes`. Storages
-//!    grow but never shrink, so what was inside stays inside.
+//! 2. Unless `numel` is 0, or the layout is not strided, the elements are inside the storage:
+//!    `(offset + extent + 1) * size(dtype) <= nbytes`. Storages grow but never shrink, so elements that were inside stay inside.
 //! 3. Every geometry that a tensor has had lives as long as the `TensorImpl`: references to it stay valid when an in-place
 //!    operator (`resize_`, `t_`) replaces it, which happens under the storage's exclusive lock.
 //! 4. The scalar type, layout, device and storage never change.

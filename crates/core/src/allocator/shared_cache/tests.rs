@@ -1,4 +1,4 @@
-//! The cache holds what fits, evicts least-used classes first, and leaks nothing: Miri counts the blocks.
+//! The cache holds what fits, evicts LRU classes first, and leaks nothing: Miri counts the blocks.
 
 use super::*;
 
