@@ -1069,7 +1069,7 @@ pub(super) struct CrossEntropyBackward0 {
     pub(super) target: Option<SavedVariable>,
     pub(super) weight: Option<SavedVariable>,
     pub(super) total_weight: SavedVariable,
-    pub(super) greatest: SavedVariable,
+    pub(super) max_score: SavedVariable,
     pub(super) log_sum: SavedVariable,
 }
 
@@ -1087,7 +1087,7 @@ impl Backward for CrossEntropyBackward0 {
                     let target = &record::unpack(&self.target, cx)?;
                     let weight = &record::unpack_optional(&self.weight, cx)?;
                     let total_weight = &self.total_weight.unpack(cx)?;
-                    let greatest = &self.greatest.unpack(cx)?;
+                    let max_score = &self.max_score.unpack(cx)?;
                     let log_sum = &self.log_sum.unpack(cx)?;
                     ops::_cross_entropy_backward(
                         grad,
@@ -1097,7 +1097,7 @@ impl Backward for CrossEntropyBackward0 {
                         self.reduction,
                         self.ignore_index,
                         total_weight,
-                        greatest,
+                        max_score,
                         log_sum,
                     )
                 },
@@ -1111,7 +1111,7 @@ impl Backward for CrossEntropyBackward0 {
         self.target.iter().for_each(|saved| saved.owns(visit));
         self.weight.iter().for_each(|saved| saved.owns(visit));
         self.total_weight.owns(visit);
-        self.greatest.owns(visit);
+        self.max_score.owns(visit);
         self.log_sum.owns(visit);
     }
 }
@@ -1124,7 +1124,7 @@ fn _cross_entropy(
     reduction: i64,
     ignore_index: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let (output, total_weight, greatest, log_sum) = {
+    let (output, total_weight, max_score, log_sum) = {
         let _below = record::below();
         ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?
     };
@@ -1136,17 +1136,17 @@ fn _cross_entropy(
             target: record::saved_other(edges[0].is_some(), target)?,
             weight: record::saved_optional(edges[0].is_some(), weight)?,
             total_weight: SavedVariable::output(&total_weight, 1)?,
-            greatest: SavedVariable::output(&greatest, 2)?,
+            max_score: SavedVariable::output(&max_score, 2)?,
             log_sum: SavedVariable::output(&log_sum, 3)?,
         };
         record::set_history_of_some(
-            &[&output, &total_weight, &greatest, &log_sum],
+            &[&output, &total_weight, &max_score, &log_sum],
             &[true, false, false, false],
             edges,
             backward,
         );
     }
-    Ok((output, total_weight, greatest, log_sum))
+    Ok((output, total_weight, max_score, log_sum))
 }
 
 register!(_CROSS_ENTROPY, Autograd, _cross_entropy);
@@ -1243,7 +1243,7 @@ fn _cross_entropy_backward(
     reduction: i64,
     ignore_index: i64,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
     let mut result = {
@@ -1256,7 +1256,7 @@ fn _cross_entropy_backward(
             reduction,
             ignore_index,
             total_weight,
-            greatest,
+            max_score,
             log_sum,
         )?
     };

@@ -112,7 +112,7 @@ pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
     _tiled_attention_boxed,
 );
 
-/// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions; and for each query its greatest score and the inverse of the sum of its exponentials.
+/// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
 ///
 /// `_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -209,19 +209,19 @@ pub type _TiledAttentionBackwardFn = fn(
 /// The operator `_tiled_attention_backward`.
 pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Operator::new(
     "_tiled_attention_backward",
-    "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor greatest, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
+    "_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
     &[
         Kernel::new(DispatchKey::Cpu, _tiled_attention_backward_cpu as _TiledAttentionBackwardFn),
         Kernel::new(DispatchKey::Meta, _tiled_attention_backward_meta as _TiledAttentionBackwardFn),
-        observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, greatest, inverse_sum], grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
-        boxing!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale),
+        observed!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, [grad_output, query, key, value, attn_bias, max_score, inverse_sum], grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale),
+        boxing!(_TILED_ATTENTION_BACKWARD: _TiledAttentionBackwardFn, grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale),
     ],
     _tiled_attention_backward_boxed,
 );
 
 /// The gradients of query, key and value of `_tiled_attention`, given that of its result and what it found of each query.
 ///
-/// `_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor greatest, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
+/// `_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
 #[inline]
 pub fn _tiled_attention_backward(
     grad_output: &Tensor,
@@ -229,7 +229,7 @@ pub fn _tiled_attention_backward(
     key: &Tensor,
     value: &Tensor,
     attn_bias: Option<&Tensor>,
-    greatest: &Tensor,
+    max_score: &Tensor,
     inverse_sum: &Tensor,
     is_causal: bool,
     scale: f64,
@@ -240,10 +240,10 @@ pub fn _tiled_attention_backward(
             | key.key_set()
             | value.key_set()
             | attn_bias.key_set()
-            | greatest.key_set()
+            | max_score.key_set()
             | inverse_sum.key_set(),
     )?;
-    kernel(keys, grad_output, query, key, value, attn_bias, greatest, inverse_sum, is_causal, scale)
+    kernel(keys, grad_output, query, key, value, attn_bias, max_score, inverse_sum, is_causal, scale)
 }
 
 fn _tiled_attention_backward_cpu(
@@ -253,7 +253,7 @@ fn _tiled_attention_backward_cpu(
     key: &Tensor,
     value: &Tensor,
     attn_bias: Option<&Tensor>,
-    greatest: &Tensor,
+    max_score: &Tensor,
     inverse_sum: &Tensor,
     is_causal: bool,
     scale: f64,
@@ -263,7 +263,7 @@ fn _tiled_attention_backward_cpu(
         || key.was_resized()
         || value.was_resized()
         || attn_bias.was_resized()
-        || greatest.was_resized()
+        || max_score.was_resized()
         || inverse_sum.was_resized()
     {
         return _tiled_attention_backward_cpu(
@@ -273,7 +273,7 @@ fn _tiled_attention_backward_cpu(
             &key.snapshot(),
             &value.snapshot(),
             attn_bias.snapshot().as_ref(),
-            &greatest.snapshot(),
+            &max_score.snapshot(),
             &inverse_sum.snapshot(),
             is_causal,
             scale,
@@ -285,7 +285,7 @@ fn _tiled_attention_backward_cpu(
         key,
         value,
         attn_bias,
-        greatest,
+        max_score,
         inverse_sum,
         is_causal,
         scale,
@@ -299,7 +299,7 @@ fn _tiled_attention_backward_meta(
     key: &Tensor,
     value: &Tensor,
     attn_bias: Option<&Tensor>,
-    greatest: &Tensor,
+    max_score: &Tensor,
     inverse_sum: &Tensor,
     is_causal: bool,
     scale: f64,
@@ -309,7 +309,7 @@ fn _tiled_attention_backward_meta(
         || key.was_resized()
         || value.was_resized()
         || attn_bias.was_resized()
-        || greatest.was_resized()
+        || max_score.was_resized()
         || inverse_sum.was_resized()
     {
         return _tiled_attention_backward_meta(
@@ -319,7 +319,7 @@ fn _tiled_attention_backward_meta(
             &key.snapshot(),
             &value.snapshot(),
             attn_bias.snapshot().as_ref(),
-            &greatest.snapshot(),
+            &max_score.snapshot(),
             &inverse_sum.snapshot(),
             is_causal,
             scale,
@@ -327,7 +327,7 @@ fn _tiled_attention_backward_meta(
     }
     ensure_same_device(
         "_tiled_attention_backward",
-        &[grad_output, query, key, value, greatest, inverse_sum]
+        &[grad_output, query, key, value, max_score, inverse_sum]
             .into_iter()
             .chain(attn_bias)
             .collect::<Vec<&Tensor>>(),
@@ -338,7 +338,7 @@ fn _tiled_attention_backward_meta(
         key,
         value,
         attn_bias,
-        greatest,
+        max_score,
         inverse_sum,
         is_causal,
         scale,

@@ -1719,7 +1719,7 @@ pub static HYPOT: Operator<HypotFn> = Operator::new(
     hypot_boxed,
 );
 
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
 ///
 /// `hypot(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1762,7 +1762,7 @@ pub static HYPOT_: Operator<HypotInPlaceFn> = Operator::new(
     hypot__boxed,
 );
 
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
 ///
 /// `hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1805,7 +1805,7 @@ pub static HYPOT_OUT: Operator<HypotOutFn> = Operator::new(
     hypot_out_boxed,
 );
 
-/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+/// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
 ///
 /// `hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

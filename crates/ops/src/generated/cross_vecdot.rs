@@ -24,7 +24,7 @@ pub static LINALG_CROSS: Operator<LinalgCrossFn> = Operator::new(
     linalg_cross_boxed,
 );
 
-/// `y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3.
+/// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
 ///
 /// `linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static LINALG_CROSS_OUT: Operator<LinalgCrossOutFn> = Operator::new(
     linalg_cross_out_boxed,
 );
 
-/// `y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3.
+/// The cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically.
 ///
 /// `linalg_cross.out(Tensor self, Tensor other, *, int dim=-1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static CUMMAX: Operator<CummaxFn> = Operator::new(
     cummax_boxed,
 );
 
-/// The greatest up to each element of a dimension, and the last place where it stood.
+/// The maximum up to each element of a dimension, and its last index.
 ///
 /// `cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -72,7 +72,7 @@ pub static CUMMAX_OUT: Operator<CummaxOutFn> = Operator::new(
     cummax_out_boxed,
 );
 
-/// The greatest up to each element of a dimension, and the last place where it stood.
+/// The maximum up to each element of a dimension, and its last index.
 ///
 /// `cummax.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -136,7 +136,7 @@ pub static CUMMIN: Operator<CumminFn> = Operator::new(
     cummin_boxed,
 );
 
-/// The least up to each element of a dimension, and the last place where it stood.
+/// The minimum up to each element of a dimension, and its last index.
 ///
 /// `cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -182,7 +182,7 @@ pub static CUMMIN_OUT: Operator<CumminOutFn> = Operator::new(
     cummin_out_boxed,
 );
 
-/// The least up to each element of a dimension, and the last place where it stood.
+/// The minimum up to each element of a dimension, and its last index.
 ///
 /// `cummin.out(Tensor self, int dim, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]

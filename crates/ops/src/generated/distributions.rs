@@ -288,7 +288,7 @@ pub static RANDOM_: Operator<RandomInPlaceFn> = Operator::new(
     random__boxed,
 );
 
-/// Writes whole numbers from 0 to the greatest that the type holds without gaps.
+/// Writes random integers from 0 to the maximum up to which the dtype represents all integers.
 ///
 /// `random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -369,7 +369,7 @@ pub static RANDOM__FROM: Operator<RandomInPlaceFromFn> = Operator::new(
     random__from_boxed,
 );
 
-/// Writes whole numbers from `from` to below `to`, or to the greatest of the type.
+/// Writes random integers from `from` to below `to`, or to the maximum of the dtype.
 ///
 /// `random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]

@@ -189,7 +189,7 @@ pub static DIV_SCALAR_MODE: Operator<DivScalarModeFn> = Operator::new(
     div_scalar_mode_boxed,
 );
 
-/// `self / other` for a number, rounded as asked.
+/// `self / other` for a number, rounded by `rounding_mode`.
 ///
 /// `div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor`
 #[inline]
@@ -231,7 +231,7 @@ pub static DIV_SCALAR_MODE_OUT: Operator<DivScalarModeOutFn> = Operator::new(
     div_scalar_mode_out_boxed,
 );
 
-/// `self / other` for a number, rounded as asked.
+/// `self / other` for a number, rounded by `rounding_mode`.
 ///
 /// `div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -285,7 +285,7 @@ pub static DIV__SCALAR_MODE: Operator<DivInPlaceScalarModeFn> = Operator::new(
     div__scalar_mode_boxed,
 );
 
-/// `self /= other` for a number, rounded as asked.
+/// `self /= other` for a number, rounded by `rounding_mode`.
 ///
 /// `div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)`
 #[inline]

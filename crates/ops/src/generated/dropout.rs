@@ -297,7 +297,7 @@ pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
     alpha_dropout_boxed,
 );
 
-/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the least value of `selu`; mean and variance stay.
+/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance stay.
 ///
 /// `alpha_dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]

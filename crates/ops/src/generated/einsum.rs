@@ -62,7 +62,7 @@ pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
     tensordot_boxed,
 );
 
-/// `sum(self * other)` over pairs of dimensions, one of each, for every place in the others.
+/// `sum(self * other)` over pairs of dimensions, one of each, for every index of the others.
 ///
 /// `tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor`
 #[inline]
@@ -102,7 +102,7 @@ pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
     tensordot_out_boxed,
 );
 
-/// `sum(self * other)` over pairs of dimensions, one of each, for every place in the others.
+/// `sum(self * other)` over pairs of dimensions, one of each, for every index of the others.
 ///
 /// `tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -156,7 +156,7 @@ pub static INNER: Operator<InnerFn> = Operator::new(
     inner_boxed,
 );
 
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
 ///
 /// `inner(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -189,7 +189,7 @@ pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
     inner_out_boxed,
 );
 
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
 ///
 /// `inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
     embedding_boxed,
 );
 
-/// The rows of the matrix `weight` that `indices` names, one in the place of each index.
+/// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
 ///
 /// `embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor`
 #[inline]
@@ -112,7 +112,7 @@ pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
     embedding_out_boxed,
 );
 
-/// The rows of the matrix `weight` that `indices` names, one in the place of each index.
+/// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
 ///
 /// `embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -35,7 +35,7 @@ pub static EMBEDDING_BAG: Operator<EmbeddingBagFn> = Operator::new(
     embedding_bag_boxed,
 );
 
-/// Rows of `weight` bag by bag: their sum (mode 0), mean (1) or greatest elements (2).
+/// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag.
 ///
 /// `embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -230,7 +230,7 @@ pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
     _embedding_bag_boxed,
 );
 
-/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the greatest elements.
+/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
 ///
 /// `_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -398,7 +398,7 @@ pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
     _embedding_bag_out_boxed,
 );
 
-/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the greatest elements.
+/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
 ///
 /// `_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
 #[inline]

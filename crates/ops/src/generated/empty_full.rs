@@ -561,7 +561,7 @@ pub static SCALAR_TENSOR: Operator<ScalarTensorFn> = Operator::new(
     scalar_tensor_boxed,
 );
 
-/// One number without dimensions, of the default floating point type unless another is asked for.
+/// A tensor without dimensions that holds a number, by default of the default floating point dtype.
 ///
 /// `scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -614,7 +614,7 @@ pub static SCALAR_TENSOR_OUT: Operator<ScalarTensorOutFn> = Operator::new(
     scalar_tensor_out_boxed,
 );
 
-/// One number without dimensions, of the default floating point type unless another is asked for.
+/// A tensor without dimensions that holds a number, by default of the default floating point dtype.
 ///
 /// `scalar_tensor.out(Scalar s, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -248,7 +248,7 @@ pub static ROT90: Operator<Rot90Fn> = Operator::new(
     rot90_boxed,
 );
 
-/// A turn by `k` quarters in the plane of two dimensions, from the first towards the second.
+/// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
 ///
 /// `rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor`
 #[inline]
@@ -281,7 +281,7 @@ pub static ROT90_OUT: Operator<Rot90OutFn> = Operator::new(
     rot90_out_boxed,
 );
 
-/// A turn by `k` quarters in the plane of two dimensions, from the first towards the second.
+/// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
 ///
 /// `rot90.out(Tensor self, int k=1, int[] dims=[0,1], *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -338,7 +338,7 @@ pub static SCATTER_VALUE: Operator<ScatterValueFn> = Operator::new(
     scatter_value_boxed,
 );
 
-/// A copy of `self` with `value` at the places that `index` names along `dim`.
+/// A copy of `self` with `value` at the given indices along `dim`.
 ///
 /// `scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor`
 #[inline]
@@ -396,7 +396,7 @@ pub static SCATTER_VALUE_OUT: Operator<ScatterValueOutFn> = Operator::new(
     scatter_value_out_boxed,
 );
 
-/// A copy of `self` with `value` at the places that `index` names along `dim`.
+/// A copy of `self` with `value` at the given indices along `dim`.
 ///
 /// `scatter.value_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -470,7 +470,7 @@ pub static SCATTER__VALUE: Operator<ScatterInPlaceValueFn> = Operator::new(
     scatter__value_boxed,
 );
 
-/// Writes `value` at the places that `index` names along `dim`.
+/// Writes `value` at the given indices along `dim`.
 ///
 /// `scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -1588,7 +1588,7 @@ pub static GATHER_BACKWARD: Operator<GatherBackwardFn> = Operator::new(
     gather_backward_boxed,
 );
 
-/// `grad` added up at the places that `gather` read.
+/// `grad` summed at the indices that `gather` read.
 ///
 /// `gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor`
 #[inline]
@@ -1645,7 +1645,7 @@ pub static VALUE_SELECTING_REDUCTION_BACKWARD: Operator<ValueSelectingReductionB
     value_selecting_reduction_backward_boxed,
 );
 
-/// Zeros of `sizes` with `grad` at the places that `indices` names along `dim`.
+/// Zeros of `sizes` with `grad` at the given indices along `dim`.
 ///
 /// `value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor`
 #[inline]

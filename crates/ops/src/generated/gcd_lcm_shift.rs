@@ -26,7 +26,7 @@ pub static GCD: Operator<GcdFn> = Operator::new(
     gcd_boxed,
 );
 
-/// The greatest number that divides both; of zeros, 0.
+/// The largest common divisor; 0 for two zeros.
 ///
 /// `gcd(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static GCD_: Operator<GcdInPlaceFn> = Operator::new(
     gcd__boxed,
 );
 
-/// The greatest number that divides both; of zeros, 0.
+/// The largest common divisor; 0 for two zeros.
 ///
 /// `gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -112,7 +112,7 @@ pub static GCD_OUT: Operator<GcdOutFn> = Operator::new(
     gcd_out_boxed,
 );
 
-/// The greatest number that divides both; of zeros, 0.
+/// The largest common divisor; 0 for two zeros.
 ///
 /// `gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static LCM: Operator<LcmFn> = Operator::new(
     lcm_boxed,
 );
 
-/// The least number that both divide; 0 beside 0.
+/// The lowest common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static LCM_: Operator<LcmInPlaceFn> = Operator::new(
     lcm__boxed,
 );
 
-/// The least number that both divide; 0 beside 0.
+/// The lowest common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -241,7 +241,7 @@ pub static LCM_OUT: Operator<LcmOutFn> = Operator::new(
     lcm_out_boxed,
 );
 
-/// The least number that both divide; 0 beside 0.
+/// The lowest common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -284,7 +284,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR: Operator<BitwiseLeftShiftTensorFn> = Opera
     bitwise_left_shift_tensor_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -327,7 +327,7 @@ pub static BITWISE_LEFT_SHIFT__TENSOR: Operator<BitwiseLeftShiftInPlaceTensorFn>
     bitwise_left_shift__tensor_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -370,7 +370,7 @@ pub static BITWISE_LEFT_SHIFT_TENSOR_OUT: Operator<BitwiseLeftShiftTensorOutFn> 
     bitwise_left_shift_tensor_out_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `bitwise_left_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -631,7 +631,7 @@ pub static __LSHIFT___TENSOR: Operator<_LshiftTensorFn> = Operator::new(
     __lshift___tensor_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `__lshift__.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -674,7 +674,7 @@ pub static __ILSHIFT___TENSOR: Operator<_IlshiftInPlaceTensorFn> = Operator::new
     __ilshift___tensor_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `__ilshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -717,7 +717,7 @@ pub static __LSHIFT___TENSOR_OUT: Operator<_LshiftTensorOutFn> = Operator::new(
     __lshift___tensor_out_boxed,
 );
 
-/// `self << other`, the bits of `self` moved `other` places up.
+/// `self << other`, the bits of `self` shifted left by `other`.
 ///
 /// `__lshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -883,7 +883,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR: Operator<BitwiseRightShiftTensorFn> = Ope
     bitwise_right_shift_tensor_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -926,7 +926,7 @@ pub static BITWISE_RIGHT_SHIFT__TENSOR: Operator<BitwiseRightShiftInPlaceTensorF
     bitwise_right_shift__tensor_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -969,7 +969,7 @@ pub static BITWISE_RIGHT_SHIFT_TENSOR_OUT: Operator<BitwiseRightShiftTensorOutFn
     bitwise_right_shift_tensor_out_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `bitwise_right_shift.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1233,7 +1233,7 @@ pub static __RSHIFT___TENSOR: Operator<_RshiftTensorFn> = Operator::new(
     __rshift___tensor_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `__rshift__.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1276,7 +1276,7 @@ pub static __IRSHIFT___TENSOR: Operator<_IrshiftInPlaceTensorFn> = Operator::new
     __irshift___tensor_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `__irshift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1319,7 +1319,7 @@ pub static __RSHIFT___TENSOR_OUT: Operator<_RshiftTensorOutFn> = Operator::new(
     __rshift___tensor_out_boxed,
 );
 
-/// `self >> other`, the bits of `self` moved `other` places down.
+/// `self >> other`, the bits of `self` shifted right by `other`.
 ///
 /// `__rshift__.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

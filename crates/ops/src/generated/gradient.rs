@@ -270,7 +270,7 @@ pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operato
     gradient_tensorarrayint_boxed,
 );
 
-/// The slopes, at given places, of parabolas through each element and its neighbours; at the ends of lines.
+/// The slopes, at given points, of parabolas through each element and its neighbours; at both ends, of straight lines.
 ///
 /// `gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -323,7 +323,7 @@ pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new
     gradient_tensorarray_boxed,
 );
 
-/// The slopes along several dimensions, at given places, of parabolas through each element and its neighbours; at the ends of lines.
+/// The slopes along several dimensions, at given points, of parabolas through each element and its neighbours; at both ends, of straight lines.
 ///
 /// `gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]

@@ -78,7 +78,7 @@ pub static GRID_SAMPLER_2D: Operator<GridSampler2dFn> = Operator::new(
     grid_sampler_2d_boxed,
 );
 
-/// Images, `n x c x h x w`, sampled at the places that `grid`, `n x y x x x 2`, names: -1 is one end of an image and 1 the other.
+/// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
 ///
 /// `grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
 #[inline]
@@ -134,7 +134,7 @@ pub static GRID_SAMPLER_2D_OUT: Operator<GridSampler2dOutFn> = Operator::new(
     grid_sampler_2d_out_boxed,
 );
 
-/// Images, `n x c x h x w`, sampled at the places that `grid`, `n x y x x x 2`, names: -1 is one end of an image and 1 the other.
+/// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
 ///
 /// `grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -269,7 +269,7 @@ pub static GRID_SAMPLER_3D: Operator<GridSampler3dFn> = Operator::new(
     grid_sampler_3d_boxed,
 );
 
-/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
+/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
 ///
 /// `grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
 #[inline]
@@ -325,7 +325,7 @@ pub static GRID_SAMPLER_3D_OUT: Operator<GridSampler3dOutFn> = Operator::new(
     grid_sampler_3d_out_boxed,
 );
 
-/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
+/// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
 ///
 /// `grid_sampler_3d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

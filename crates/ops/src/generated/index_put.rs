@@ -129,7 +129,7 @@ pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
     index_put__boxed,
 );
 
-/// Writes `values`, broadcast, at the places that `indices` names as in `index`, or adds them in their order.
+/// Writes `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order.
 ///
 /// `index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)`
 #[inline]
@@ -198,7 +198,7 @@ pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
     index_put_boxed,
 );
 
-/// A copy of `self` with `values`, broadcast, at the places that `indices` names as in `index`, or added in their order.
+/// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
 ///
 /// `index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
 #[inline]
@@ -261,7 +261,7 @@ pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
     index_put_out_boxed,
 );
 
-/// A copy of `self` with `values`, broadcast, at the places that `indices` names as in `index`, or added in their order.
+/// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
 ///
 /// `index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -442,7 +442,7 @@ pub static PUT_: Operator<PutInPlaceFn> = Operator::new(
     put__boxed,
 );
 
-/// Writes the elements of `source` at the places of `self`, counted in flat order, that `index` names, or adds them.
+/// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
 ///
 /// `put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)`
 #[inline]
@@ -500,7 +500,7 @@ pub static PUT: Operator<PutFn> = Operator::new(
     put_boxed,
 );
 
-/// A copy of `self` with the elements of `source` at the places, counted in flat order, that `index` names, or added there.
+/// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
 ///
 /// `put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor`
 #[inline]
@@ -558,7 +558,7 @@ pub static PUT_OUT: Operator<PutOutFn> = Operator::new(
     put_out_boxed,
 );
 
-/// A copy of `self` with the elements of `source` at the places, counted in flat order, that `index` names, or added there.
+/// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
 ///
 /// `put.out(Tensor self, Tensor index, Tensor source, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -24,7 +24,7 @@ pub static INDEX_REDUCE: Operator<IndexReduceFn> = Operator::new(
     index_reduce_boxed,
 );
 
-/// `self` with slices of `source` brought in by a product, mean or extreme.
+/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
 ///
 /// `index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor`
 #[inline]
@@ -80,7 +80,7 @@ pub static INDEX_REDUCE_: Operator<IndexReduceInPlaceFn> = Operator::new(
     index_reduce__boxed,
 );
 
-/// `self` with slices of `source` brought in by a product, mean or extreme.
+/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
 ///
 /// `index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)`
 #[inline]
@@ -138,7 +138,7 @@ pub static INDEX_REDUCE_OUT: Operator<IndexReduceOutFn> = Operator::new(
     index_reduce_out_boxed,
 );
 
-/// `self` with slices of `source` brought in by a product, mean or extreme.
+/// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
 ///
 /// `index_reduce.out(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

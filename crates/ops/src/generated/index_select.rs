@@ -1014,7 +1014,7 @@ pub static ONE_HOT: Operator<OneHotFn> = Operator::new(
     one_hot_boxed,
 );
 
-/// Vectors of `num_classes` zeros with a one at the place that each element names; -1 takes as many as needed.
+/// Vectors of `num_classes` zeros with a one at the index that each element holds; with -1 there are as many classes as needed.
 ///
 /// `one_hot(Tensor self, int num_classes=-1) -> Tensor`
 #[inline]

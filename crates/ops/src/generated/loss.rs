@@ -1916,7 +1916,7 @@ pub type _CrossEntropyFn = fn(
 /// The operator `_cross_entropy`.
 pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
     "_cross_entropy",
-    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor greatest, Tensor log_sum)",
+    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor max_score, Tensor log_sum)",
     &[
         Kernel::new(DispatchKey::Cpu, _cross_entropy_cpu as _CrossEntropyFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_meta as _CrossEntropyFn),
@@ -1926,9 +1926,9 @@ pub static _CROSS_ENTROPY: Operator<_CrossEntropyFn> = Operator::new(
     _cross_entropy_boxed,
 );
 
-/// `weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the greatest score of each sample and `log(sum(exp(self - greatest)))`.
+/// `weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`.
 ///
-/// `_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor greatest, Tensor log_sum)`
+/// `_cross_entropy(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight, Tensor max_score, Tensor log_sum)`
 #[inline]
 pub fn _cross_entropy(
     self_: &Tensor,
@@ -2030,19 +2030,19 @@ pub type _CrossEntropyBackwardFn = fn(
 /// The operator `_cross_entropy_backward`.
 pub static _CROSS_ENTROPY_BACKWARD: Operator<_CrossEntropyBackwardFn> = Operator::new(
     "_cross_entropy_backward",
-    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor greatest, Tensor log_sum) -> Tensor",
+    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor max_score, Tensor log_sum) -> Tensor",
     &[
         Kernel::new(DispatchKey::Cpu, _cross_entropy_backward_cpu as _CrossEntropyBackwardFn),
         Kernel::new(DispatchKey::Meta, _cross_entropy_backward_meta as _CrossEntropyBackwardFn),
-        observed!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, [grad_output, self_, target, weight, total_weight, greatest, log_sum], grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum),
-        boxing!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum),
+        observed!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, [grad_output, self_, target, weight, total_weight, max_score, log_sum], grad_output, self_, target, weight, reduction, ignore_index, total_weight, max_score, log_sum),
+        boxing!(_CROSS_ENTROPY_BACKWARD: _CrossEntropyBackwardFn, grad_output, self_, target, weight, reduction, ignore_index, total_weight, max_score, log_sum),
     ],
     _cross_entropy_backward_boxed,
 );
 
 /// The derivative of `_cross_entropy`: `weight[target] * (softmax(self) - one_hot(target))` times the gradient of the loss.
 ///
-/// `_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor greatest, Tensor log_sum) -> Tensor`
+/// `_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight, Tensor max_score, Tensor log_sum) -> Tensor`
 #[inline]
 pub fn _cross_entropy_backward(
     grad_output: &Tensor,
@@ -2052,7 +2052,7 @@ pub fn _cross_entropy_backward(
     reduction: i64,
     ignore_index: i64,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
     let (keys, kernel) = _CROSS_ENTROPY_BACKWARD.select(
@@ -2061,10 +2061,21 @@ pub fn _cross_entropy_backward(
             | target.key_set()
             | weight.key_set()
             | total_weight.key_set()
-            | greatest.key_set()
+            | max_score.key_set()
             | log_sum.key_set(),
     )?;
-    kernel(keys, grad_output, self_, target, weight, reduction, ignore_index, total_weight, greatest, log_sum)
+    kernel(
+        keys,
+        grad_output,
+        self_,
+        target,
+        weight,
+        reduction,
+        ignore_index,
+        total_weight,
+        max_score,
+        log_sum,
+    )
 }
 
 fn _cross_entropy_backward_cpu(
@@ -2076,7 +2087,7 @@ fn _cross_entropy_backward_cpu(
     reduction: i64,
     ignore_index: i64,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
     if grad_output.was_resized()
@@ -2084,7 +2095,7 @@ fn _cross_entropy_backward_cpu(
         || target.was_resized()
         || weight.was_resized()
         || total_weight.was_resized()
-        || greatest.was_resized()
+        || max_score.was_resized()
         || log_sum.was_resized()
     {
         return _cross_entropy_backward_cpu(
@@ -2096,7 +2107,7 @@ fn _cross_entropy_backward_cpu(
             reduction,
             ignore_index,
             &total_weight.snapshot(),
-            &greatest.snapshot(),
+            &max_score.snapshot(),
             &log_sum.snapshot(),
         );
     }
@@ -2108,7 +2119,7 @@ fn _cross_entropy_backward_cpu(
         reduction,
         ignore_index,
         total_weight,
-        greatest,
+        max_score,
         log_sum,
     )?;
     let out = spec.allocate("_cross_entropy_backward")?;
@@ -2120,7 +2131,7 @@ fn _cross_entropy_backward_cpu(
         reduction,
         ignore_index,
         total_weight,
-        greatest,
+        max_score,
         log_sum,
         &out,
     )?;
@@ -2136,12 +2147,12 @@ fn _cross_entropy_backward_meta(
     reduction: i64,
     ignore_index: i64,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<Tensor> {
     ensure_same_device(
         "_cross_entropy_backward",
-        &[grad_output, self_, target, total_weight, greatest, log_sum]
+        &[grad_output, self_, target, total_weight, max_score, log_sum]
             .into_iter()
             .chain(weight)
             .collect::<Vec<&Tensor>>(),
@@ -2154,7 +2165,7 @@ fn _cross_entropy_backward_meta(
         reduction,
         ignore_index,
         total_weight,
-        greatest,
+        max_score,
         log_sum,
     )?;
     spec.allocate("_cross_entropy_backward")

@@ -118,7 +118,7 @@ pub static MAX_DIM: Operator<MaxDimFn> = Operator::new(
     max_dim_boxed,
 );
 
-/// The greatest along a dimension and the index of the first that equals it; NaN counts as the greatest.
+/// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
 ///
 /// `max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -164,7 +164,7 @@ pub static MAX_DIM_MAX: Operator<MaxDimMaxFn> = Operator::new(
     max_dim_max_boxed,
 );
 
-/// The greatest along a dimension and the index of the first that equals it; NaN counts as the greatest.
+/// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
 ///
 /// `max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -303,7 +303,7 @@ pub static AMAX: Operator<AmaxFn> = Operator::new(
     amax_boxed,
 );
 
-/// The greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+/// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
 ///
 /// `amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor`
 #[inline]
@@ -348,7 +348,7 @@ pub static AMAX_OUT: Operator<AmaxOutFn> = Operator::new(
     amax_out_boxed,
 );
 
-/// The greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+/// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
 ///
 /// `amax.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -408,7 +408,7 @@ pub static ARGMAX: Operator<ArgmaxFn> = Operator::new(
     argmax_boxed,
 );
 
-/// The index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+/// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
 ///
 /// `argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -453,7 +453,7 @@ pub static ARGMAX_OUT: Operator<ArgmaxOutFn> = Operator::new(
     argmax_out_boxed,
 );
 
-/// The index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+/// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
 ///
 /// `argmax.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -605,7 +605,7 @@ pub static MIN_DIM: Operator<MinDimFn> = Operator::new(
     min_dim_boxed,
 );
 
-/// The least along a dimension and the index of the first that equals it; NaN counts as the least.
+/// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
 ///
 /// `min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -651,7 +651,7 @@ pub static MIN_DIM_MIN: Operator<MinDimMinFn> = Operator::new(
     min_dim_min_boxed,
 );
 
-/// The least along a dimension and the index of the first that equals it; NaN counts as the least.
+/// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
 ///
 /// `min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -790,7 +790,7 @@ pub static AMIN: Operator<AminFn> = Operator::new(
     amin_boxed,
 );
 
-/// The least along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+/// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
 ///
 /// `amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor`
 #[inline]
@@ -835,7 +835,7 @@ pub static AMIN_OUT: Operator<AminOutFn> = Operator::new(
     amin_out_boxed,
 );
 
-/// The least along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+/// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
 ///
 /// `amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -895,7 +895,7 @@ pub static ARGMIN: Operator<ArgminFn> = Operator::new(
     argmin_boxed,
 );
 
-/// The index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+/// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
 ///
 /// `argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -940,7 +940,7 @@ pub static ARGMIN_OUT: Operator<ArgminOutFn> = Operator::new(
     argmin_out_boxed,
 );
 
-/// The index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+/// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
 ///
 /// `argmin.out(Tensor self, int? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1000,7 +1000,7 @@ pub static AMINMAX: Operator<AminmaxFn> = Operator::new(
     aminmax_boxed,
 );
 
-/// The least and the greatest, along a dimension or of all elements; NaN where there is one.
+/// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
 ///
 /// `aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)`
 #[inline]
@@ -1056,7 +1056,7 @@ pub static AMINMAX_OUT: Operator<AminmaxOutFn> = Operator::new(
     aminmax_out_boxed,
 );
 
-/// The least and the greatest, along a dimension or of all elements; NaN where there is one.
+/// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
 ///
 /// `aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) min, Tensor(b!) max) -> (Tensor(a!) min, Tensor(b!) max)`
 #[inline]

@@ -26,7 +26,7 @@ pub static KTHVALUE: Operator<KthvalueFn> = Operator::new(
     kthvalue_boxed,
 );
 
-/// The `k`-th least element along a dimension, and where it stands.
+/// The `k`-th smallest element along a dimension, and its index.
 ///
 /// `kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -85,7 +85,7 @@ pub static KTHVALUE_VALUES: Operator<KthvalueValuesFn> = Operator::new(
     kthvalue_values_boxed,
 );
 
-/// The `k`-th least element along a dimension, and where it stands.
+/// The `k`-th smallest element along a dimension, and its index.
 ///
 /// `kthvalue.values(Tensor self, SymInt k, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -586,7 +586,7 @@ pub static MODE: Operator<ModeFn> = Operator::new(
     mode_boxed,
 );
 
-/// The most frequent element along a dimension, of several the least, and its last place.
+/// The most frequent element along a dimension, of several the smallest, and its last index.
 ///
 /// `mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -632,7 +632,7 @@ pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
     mode_values_boxed,
 );
 
-/// The most frequent element along a dimension, of several the least, and its last place.
+/// The most frequent element along a dimension, of several the smallest, and its last index.
 ///
 /// `mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]

@@ -25,7 +25,7 @@ impl Tensor {
     }
 
     /// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;
-    /// and for each query its greatest score and the inverse of the sum of its exponentials.
+    /// and for each query its maximum score and the inverse of the sum of its exponentials.
     ///
     /// With `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros.
     pub fn _tiled_attention(
@@ -46,7 +46,7 @@ impl Tensor {
         key: &Tensor,
         value: &Tensor,
         attn_bias: Option<&Tensor>,
-        greatest: &Tensor,
+        max_score: &Tensor,
         inverse_sum: &Tensor,
         is_causal: bool,
         scale: f64,
@@ -57,7 +57,7 @@ impl Tensor {
             key,
             value,
             attn_bias,
-            greatest,
+            max_score,
             inverse_sum,
             is_causal,
             scale,

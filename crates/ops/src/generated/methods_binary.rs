@@ -135,12 +135,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way.
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares.
     pub fn hypot(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::hypot(self, other)
     }
 
-    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way. The result is written into `self`.
+    /// `sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares. The result is written into `self`.
     pub fn hypot_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::hypot_(self, other)?;
         Ok(self)

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The greatest up to each element of a dimension, and the last place where it stood.
+    /// The maximum up to each element of a dimension, and its last index.
     pub fn cummax(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::cummax_cummin::cummax(self, dim)
     }
 
-    /// The least up to each element of a dimension, and the last place where it stood.
+    /// The minimum up to each element of a dimension, and its last index.
     pub fn cummin(&self, dim: i64) -> Result<(Tensor, Tensor)> {
         super::cummax_cummin::cummin(self, dim)
     }

@@ -42,7 +42,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Writes whole numbers from 0 to the greatest that the type holds without gaps.
+    /// Writes random integers from 0 to the maximum up to which the dtype represents all integers.
     pub fn random_(&self) -> Result<&Tensor> {
         super::distributions::random_(self, None)?;
         Ok(self)
@@ -54,7 +54,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Writes whole numbers from `from` to below `to`, or to the greatest of the type.
+    /// Writes random integers from `from` to below `to`, or to the maximum of the dtype.
     pub fn random__from(&self, from: i64, to: Option<i64>) -> Result<&Tensor> {
         super::distributions::random__from(self, from, to, None)?;
         Ok(self)

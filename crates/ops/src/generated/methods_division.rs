@@ -17,12 +17,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self / other` for a number, rounded as asked.
+    /// `self / other` for a number, rounded by `rounding_mode`.
     pub fn div_scalar_mode(&self, other: impl Into<Scalar>, rounding_mode: Option<&str>) -> Result<Tensor> {
         super::division::div_scalar_mode(self, other.into(), rounding_mode)
     }
 
-    /// `self /= other` for a number, rounded as asked.
+    /// `self /= other` for a number, rounded by `rounding_mode`.
     pub fn div__scalar_mode(&self, other: impl Into<Scalar>, rounding_mode: Option<&str>) -> Result<&Tensor> {
         super::division::div__scalar_mode(self, other.into(), rounding_mode)?;
         Ok(self)

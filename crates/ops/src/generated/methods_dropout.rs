@@ -26,7 +26,7 @@ impl Tensor {
         super::dropout::feature_dropout(input, p, train)
     }
 
-    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the least value of `selu`; mean and variance stay.
+    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance stay.
     pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::alpha_dropout(input, p, train)
     }

@@ -11,7 +11,7 @@ impl Tensor {
         super::einsum::einsum(equation, tensors, None)
     }
 
-    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others.
+    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
     pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
         super::einsum::inner(self, other)
     }

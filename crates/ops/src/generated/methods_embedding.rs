@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The rows of the matrix `weight` that `indices` names, one in the place of each index.
+    /// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
     pub fn embedding(
         weight: &Tensor,
         indices: &Tensor,

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Rows of `weight` bag by bag: their sum (mode 0), mean (1) or greatest elements (2). `offsets` says where each bag begins among `indices`.
+    /// The sum (mode 0), mean (1) or maximum (2) of the rows of `weight` in each bag. `offsets` has the start of each bag in `indices`.
     pub fn embedding_bag(
         weight: &Tensor,
         indices: &Tensor,
@@ -54,7 +54,7 @@ impl Tensor {
         )
     }
 
-    /// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the greatest elements.
+    /// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
     pub fn _embedding_bag(
         weight: &Tensor,
         indices: &Tensor,

@@ -61,7 +61,7 @@ impl Tensor {
         )
     }
 
-    /// One number without dimensions, of the default floating point type unless another is asked for.
+    /// A tensor without dimensions that holds a number, by default of the default floating point dtype.
     pub fn scalar_tensor(s: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::scalar_tensor(

@@ -26,7 +26,7 @@ impl Tensor {
         super::flip_roll::roll(self, shifts, dims)
     }
 
-    /// A turn by `k` quarters in the plane of two dimensions, from the first towards the second.
+    /// A rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second.
     pub fn rot90(&self, k: i64, dims: &[i64]) -> Result<Tensor> {
         super::flip_roll::rot90(self, k, dims)
     }

@@ -22,12 +22,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A copy of `self` with `value` at the places that `index` names along `dim`.
+    /// A copy of `self` with `value` at the given indices along `dim`.
     pub fn scatter_value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::gather_scatter::scatter_value(self, dim, index, value.into())
     }
 
-    /// Writes `value` at the places that `index` names along `dim`.
+    /// Writes `value` at the given indices along `dim`.
     pub fn scatter__value(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::gather_scatter::scatter__value(self, dim, index, value.into())?;
         Ok(self)
@@ -94,7 +94,7 @@ impl Tensor {
         super::gather_scatter::take_along_dim(self, indices, dim)
     }
 
-    /// Zeros of `sizes` with `grad` at the places that `indices` names along `dim`.
+    /// Zeros of `sizes` with `grad` at the given indices along `dim`.
     pub fn value_selecting_reduction_backward(
         grad: &Tensor,
         dim: i64,

@@ -6,34 +6,34 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The greatest number that divides both; of zeros, 0.
+    /// The largest common divisor; 0 for two zeros.
     pub fn gcd(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::gcd(self, other)
     }
 
-    /// The greatest number that divides both; of zeros, 0. The result is written into `self`.
+    /// The largest common divisor; 0 for two zeros. The result is written into `self`.
     pub fn gcd_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::gcd_(self, other)?;
         Ok(self)
     }
 
-    /// The least number that both divide; 0 beside 0.
+    /// The lowest common multiple; 0 if one of the numbers is 0.
     pub fn lcm(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::lcm(self, other)
     }
 
-    /// The least number that both divide; 0 beside 0. The result is written into `self`.
+    /// The lowest common multiple; 0 if one of the numbers is 0. The result is written into `self`.
     pub fn lcm_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::lcm_(self, other)?;
         Ok(self)
     }
 
-    /// `self << other`, the bits of `self` moved `other` places up.
+    /// `self << other`, the bits of `self` shifted left by `other`.
     pub fn bitwise_left_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift_tensor(self, other)
     }
 
-    /// `self << other`, the bits of `self` moved `other` places up. The result is written into `self`.
+    /// `self << other`, the bits of `self` shifted left by `other`. The result is written into `self`.
     pub fn bitwise_left_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_left_shift__tensor(self, other)?;
         Ok(self)
@@ -50,12 +50,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self << other`, the bits of `self` moved `other` places up.
+    /// `self << other`, the bits of `self` shifted left by `other`.
     pub fn __lshift__(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::__lshift___tensor(self, other)
     }
 
-    /// `self << other`, the bits of `self` moved `other` places up. The result is written into `self`.
+    /// `self << other`, the bits of `self` shifted left by `other`. The result is written into `self`.
     pub fn __ilshift__(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::__ilshift___tensor(self, other)?;
         Ok(self)
@@ -72,12 +72,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self >> other`, the bits of `self` moved `other` places down.
+    /// `self >> other`, the bits of `self` shifted right by `other`.
     pub fn bitwise_right_shift(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift_tensor(self, other)
     }
 
-    /// `self >> other`, the bits of `self` moved `other` places down. The result is written into `self`.
+    /// `self >> other`, the bits of `self` shifted right by `other`. The result is written into `self`.
     pub fn bitwise_right_shift_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::bitwise_right_shift__tensor(self, other)?;
         Ok(self)
@@ -94,12 +94,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self >> other`, the bits of `self` moved `other` places down.
+    /// `self >> other`, the bits of `self` shifted right by `other`.
     pub fn __rshift__(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::__rshift___tensor(self, other)
     }
 
-    /// `self >> other`, the bits of `self` moved `other` places down. The result is written into `self`.
+    /// `self >> other`, the bits of `self` shifted right by `other`. The result is written into `self`.
     pub fn __irshift__(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::__irshift___tensor(self, other)?;
         Ok(self)

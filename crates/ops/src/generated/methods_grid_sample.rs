@@ -17,7 +17,7 @@ impl Tensor {
         super::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
     }
 
-    /// Images, `n x c x h x w`, sampled at the places that `grid`, `n x y x x x 2`, names: -1 is one end of an image and 1 the other.
+    /// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
     ///
     /// Interpolation 0 is linear, 1 takes the nearest pixel, 2 is cubic. Outside of the image are zeros for padding 0, its border for
     /// 1, its reflection for 2.
@@ -52,7 +52,7 @@ impl Tensor {
         )
     }
 
-    /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`.
+    /// `grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`.
     pub fn grid_sampler_3d(
         input: &Tensor,
         grid: &Tensor,

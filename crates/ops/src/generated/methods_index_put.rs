@@ -11,7 +11,7 @@ impl Tensor {
         super::index_put::index_tensor(self, indices)
     }
 
-    /// Writes `values`, broadcast, at the places that `indices` names as in `index`, or adds them in their order.
+    /// Writes `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order.
     pub fn index_put_(
         &self,
         indices: &[Option<Tensor>],
@@ -22,7 +22,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A copy of `self` with `values`, broadcast, at the places that `indices` names as in `index`, or added in their order.
+    /// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
     pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
         super::index_put::index_put(self, indices, values, accumulate)
     }
@@ -32,13 +32,13 @@ impl Tensor {
         super::index_put::take(self, index)
     }
 
-    /// Writes the elements of `source` at the places of `self`, counted in flat order, that `index` names, or adds them.
+    /// Writes the elements of `source` at the given indices of the flattened `self`, or adds them.
     pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<&Tensor> {
         super::index_put::put_(self, index, source, accumulate)?;
         Ok(self)
     }
 
-    /// A copy of `self` with the elements of `source` at the places, counted in flat order, that `index` names, or added there.
+    /// A copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there.
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         super::index_put::put(self, index, source, accumulate)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `self` with slices of `source` brought in by a product, mean or extreme.
+    /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum.
     pub fn index_reduce(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<Tensor> {
         super::index_reduce::index_reduce(self, dim, index, source, reduce, true)
     }
 
-    /// `self` with slices of `source` brought in by a product, mean or extreme. The result is written into `self`.
+    /// `self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum. The result is written into `self`.
     pub fn index_reduce_(&self, dim: i64, index: &Tensor, source: &Tensor, reduce: &str) -> Result<&Tensor> {
         super::index_reduce::index_reduce_(self, dim, index, source, reduce, true)?;
         Ok(self)

@@ -11,7 +11,7 @@ impl Tensor {
         super::max_min::max(self)
     }
 
-    /// The greatest along a dimension and the index of the first that equals it; NaN counts as the greatest.
+    /// The maximum along a dimension and the index of the first element that equals it; NaN counts as the maximum.
     pub fn max_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::max_min::max_dim(self, dim, keepdim)
     }
@@ -21,12 +21,12 @@ impl Tensor {
         super::max_min::max_other(self, other)
     }
 
-    /// The greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+    /// The maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
     pub fn amax(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         super::max_min::amax(self, dim, keepdim)
     }
 
-    /// The index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+    /// The index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
     pub fn argmax(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::max_min::argmax(self, dim, keepdim)
     }
@@ -36,7 +36,7 @@ impl Tensor {
         super::max_min::min(self)
     }
 
-    /// The least along a dimension and the index of the first that equals it; NaN counts as the least.
+    /// The minimum along a dimension and the index of the first element that equals it; NaN counts as the minimum.
     pub fn min_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::max_min::min_dim(self, dim, keepdim)
     }
@@ -46,17 +46,17 @@ impl Tensor {
         super::max_min::min_other(self, other)
     }
 
-    /// The least along the given dimensions, or of all elements where the list is empty; NaN where there is one.
+    /// The minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN.
     pub fn amin(&self, dim: &[i64], keepdim: bool) -> Result<Tensor> {
         super::max_min::amin(self, dim, keepdim)
     }
 
-    /// The index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs.
+    /// The index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs.
     pub fn argmin(&self, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::max_min::argmin(self, dim, keepdim)
     }
 
-    /// The least and the greatest, along a dimension or of all elements; NaN where there is one.
+    /// The minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN.
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         super::max_min::aminmax(self, None, false)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The `k`-th least element along a dimension, and where it stands.
+    /// The `k`-th smallest element along a dimension, and its index.
     pub fn kthvalue(&self, k: i64, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::median_mode::kthvalue(self, k, dim, keepdim)
     }
@@ -31,7 +31,7 @@ impl Tensor {
         super::median_mode::nanmedian_dim(self, dim, keepdim)
     }
 
-    /// The most frequent element along a dimension, of several the least, and its last place.
+    /// The most frequent element along a dimension, of several the smallest, and its last index.
     pub fn mode(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::median_mode::mode(self, dim, keepdim)
     }

@@ -11,7 +11,7 @@ impl Tensor {
         super::movedim_flatten::narrow(self, dim, start, length)
     }
 
-    /// `length` indices of a dimension from the place that is the number in a tensor.
+    /// A view of `length` elements of a dimension from the index that a tensor holds.
     pub fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
         super::movedim_flatten::narrow_tensor(self, dim, start, length)
     }
@@ -56,12 +56,12 @@ impl Tensor {
         super::movedim_flatten::unflatten_int(self, dim, sizes)
     }
 
-    /// The dimensions `source` at the places `destination`, the others in the order they had.
+    /// A view with the dimensions `source` moved to the positions `destination`; the others keep their order.
     pub fn movedim(&self, source: &[i64], destination: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::movedim_intlist(self, source, destination)
     }
 
-    /// Dimension `source` at the place `destination`, the others in the order they had.
+    /// A view with dimension `source` moved to the position `destination`; the others keep their order.
     pub fn movedim_int(&self, source: i64, destination: i64) -> Result<Tensor> {
         super::movedim_flatten::movedim_int(self, source, destination)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The places of the first `size` elements that are not 0, then rows of `fill_value`.
+    /// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
     pub fn nonzero_static(&self, size: i64) -> Result<Tensor> {
         super::nonzero::nonzero_static(self, size, -1)
     }

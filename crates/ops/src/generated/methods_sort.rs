@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
     pub fn sort(&self, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
         super::sort::sort(self, dim, descending)
     }
 
-    /// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+    /// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
     pub fn sort_stable(&self, stable: Option<bool>) -> Result<(Tensor, Tensor)> {
         super::sort::sort_stable(self, stable, -1, false)
     }
@@ -31,7 +31,7 @@ impl Tensor {
         super::sort::msort(self)
     }
 
-    /// The `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first.
+    /// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
     pub fn topk(&self, k: i64, dim: i64, largest: bool, sorted: bool) -> Result<(Tensor, Tensor)> {
         super::sort::topk(self, k, dim, largest, sorted)
     }

@@ -55,12 +55,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `log(exp(self) + exp(other))`, without overflow on the way.
+    /// `log(exp(self) + exp(other))`, without overflow of the exponentials.
     pub fn logaddexp(&self, other: &Tensor) -> Result<Tensor> {
         super::special::logaddexp(self, other)
     }
 
-    /// `log2(2^self + 2^other)`, without overflow on the way.
+    /// `log2(2^self + 2^other)`, without overflow of the powers.
     pub fn logaddexp2(&self, other: &Tensor) -> Result<Tensor> {
         super::special::logaddexp2(self, other)
     }
@@ -76,12 +76,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The number of the type that comes after `self` on the way to `other`.
+    /// The next number after `self` in the direction of `other` that the dtype represents.
     pub fn nextafter(&self, other: &Tensor) -> Result<Tensor> {
         super::special::nextafter(self, other)
     }
 
-    /// The number of the type that comes after `self` on the way to `other`. The result is written into `self`.
+    /// The next number after `self` in the direction of `other` that the dtype represents. The result is written into `self`.
     pub fn nextafter_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::nextafter_(self, other)?;
         Ok(self)
@@ -103,12 +103,12 @@ impl Tensor {
         super::special::frexp_tensor(self)
     }
 
-    /// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
+    /// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
     pub fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
         super::special::nan_to_num(self, nan, posinf, neginf)
     }
 
-    /// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type. The result is written into `self`.
+    /// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype. The result is written into `self`.
     pub fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<&Tensor> {
         super::special::nan_to_num_(self, nan, posinf, neginf)?;
         Ok(self)

@@ -26,7 +26,7 @@ impl Tensor {
         super::split::hsplit_int(self, sections)
     }
 
-    /// Pieces along columns between the given places.
+    /// Pieces along columns between the given indices.
     pub fn hsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::hsplit_array(self, indices)
     }
@@ -36,7 +36,7 @@ impl Tensor {
         super::split::vsplit_int(self, sections)
     }
 
-    /// Pieces along rows between the given places.
+    /// Pieces along rows between the given indices.
     pub fn vsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::vsplit_array(self, indices)
     }
@@ -46,7 +46,7 @@ impl Tensor {
         super::split::dsplit_int(self, sections)
     }
 
-    /// Pieces along the third dimension between the given places.
+    /// Pieces along the third dimension between the given indices.
     pub fn dsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::dsplit_array(self, indices)
     }
@@ -76,12 +76,12 @@ impl Tensor {
         super::split::tensor_split_sections(self, sections, dim)
     }
 
-    /// Views between the given places of a dimension, which are taken as a slice takes them.
+    /// Views between the given indices of a dimension, which may be negative or out of range as those of a slice.
     pub fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_indices(self, indices, dim)
     }
 
-    /// Views between places, or as many views, as a tensor says.
+    /// Views between the indices that a tensor holds, or as many views as the number that it holds.
     pub fn tensor_split_tensor_indices_or_sections(
         &self,
         tensor_indices_or_sections: &Tensor,

@@ -37,7 +37,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self` where it has the type, device and order asked for, else a converted copy.
+    /// `self` if it has the given dtype, device and memory format, else a converted copy.
     pub fn to(&self, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::to_contiguous::to_dtype_layout(

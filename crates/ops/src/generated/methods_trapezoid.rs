@@ -26,12 +26,12 @@ impl Tensor {
         super::trapezoid::trapz_dx(y, 1.0, -1)
     }
 
-    /// `trapezoid` up to each of the places `x` but the first.
+    /// `trapezoid` up to each of the points `x` but the first.
     pub fn cumulative_trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_x(y, x, -1)
     }
 
-    /// `trapezoid` up to each place but the first, over places `dx` apart.
+    /// `trapezoid` up to each point but the first, over points with the distance `dx`.
     pub fn cumulative_trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_dx(y, Scalar::Int(1), -1)
     }

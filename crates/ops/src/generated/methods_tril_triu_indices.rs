@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, TensorOptions};
 
 impl Tensor {
-    /// The rows and columns of the places on and below a diagonal.
+    /// The row and column indices of the elements on and below a diagonal.
     pub fn tril_indices(
         row: i64,
         col: i64,
@@ -25,7 +25,7 @@ impl Tensor {
         )
     }
 
-    /// The rows and columns of the places on and above a diagonal.
+    /// The row and column indices of the elements on and above a diagonal.
     pub fn triu_indices(
         row: i64,
         col: i64,

@@ -17,12 +17,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `|self|`, the magnitude of each element; of the least integer, itself.
+    /// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
     pub fn abs(&self) -> Result<Tensor> {
         super::unary::abs(self)
     }
 
-    /// `|self|`, the magnitude of each element; of the least integer, itself. The result is written into `self`.
+    /// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
     pub fn abs_(&self) -> Result<&Tensor> {
         super::unary::abs_(self)?;
         Ok(self)
@@ -303,23 +303,23 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The greatest integer not above each element.
+    /// The largest integer not above each element.
     pub fn floor(&self) -> Result<Tensor> {
         super::unary::floor(self)
     }
 
-    /// The greatest integer not above each element. The result is written into `self`.
+    /// The largest integer not above each element. The result is written into `self`.
     pub fn floor_(&self) -> Result<&Tensor> {
         super::unary::floor_(self)?;
         Ok(self)
     }
 
-    /// The least integer not below each element.
+    /// The smallest integer not below each element.
     pub fn ceil(&self) -> Result<Tensor> {
         super::unary::ceil(self)
     }
 
-    /// The least integer not below each element. The result is written into `self`.
+    /// The smallest integer not below each element. The result is written into `self`.
     pub fn ceil_(&self) -> Result<&Tensor> {
         super::unary::ceil_(self)?;
         Ok(self)

@@ -11,7 +11,7 @@ impl Tensor {
         super::view_copies::narrow_copy(self, dim, start, length)
     }
 
-    /// `self` with `src` at the places that a view by strides has.
+    /// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
     pub fn as_strided_scatter(
         &self,
         src: &Tensor,

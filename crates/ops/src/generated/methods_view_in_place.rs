@@ -48,7 +48,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Gives `self` other sizes, dense, growing its storage where it must; elements keep their place in memory.
+    /// Gives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory.
     pub fn resize_(&self, size: &[i64]) -> Result<&Tensor> {
         super::view_in_place::resize_(self, size, None)?;
         Ok(self)

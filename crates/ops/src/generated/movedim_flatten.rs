@@ -63,7 +63,7 @@ pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
     narrow_tensor_boxed,
 );
 
-/// `length` indices of a dimension from the place that is the number in a tensor.
+/// A view of `length` elements of a dimension from the index that a tensor holds.
 ///
 /// `narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)`
 #[inline]
@@ -378,7 +378,7 @@ pub static MOVEDIM_INTLIST: Operator<MovedimIntlistFn> = Operator::new(
     movedim_intlist_boxed,
 );
 
-/// The dimensions `source` at the places `destination`, the others in the order they had.
+/// A view with the dimensions `source` moved to the positions `destination`; the others keep their order.
 ///
 /// `movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)`
 #[inline]
@@ -416,7 +416,7 @@ pub static MOVEDIM_INT: Operator<MovedimIntFn> = Operator::new(
     movedim_int_boxed,
 );
 
-/// Dimension `source` at the place `destination`, the others in the order they had.
+/// A view with dimension `source` moved to the position `destination`; the others keep their order.
 ///
 /// `movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)`
 #[inline]

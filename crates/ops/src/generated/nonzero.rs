@@ -26,7 +26,7 @@ pub static NONZERO_STATIC: Operator<NonzeroStaticFn> = Operator::new(
     nonzero_static_boxed,
 );
 
-/// The places of the first `size` elements that are not 0, then rows of `fill_value`.
+/// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
 ///
 /// `nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor`
 #[inline]
@@ -68,7 +68,7 @@ pub static NONZERO_STATIC_OUT: Operator<NonzeroStaticOutFn> = Operator::new(
     nonzero_static_out_boxed,
 );
 
-/// The places of the first `size` elements that are not 0, then rows of `fill_value`.
+/// The indices of the first `size` elements that are not 0, then rows of `fill_value`.
 ///
 /// `nonzero_static.out(Tensor self, *, SymInt size, int fill_value=-1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

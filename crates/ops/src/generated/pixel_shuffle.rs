@@ -172,7 +172,7 @@ pub static CHANNEL_SHUFFLE: Operator<ChannelShuffleFn> = Operator::new(
     channel_shuffle_boxed,
 );
 
-/// The channels of each group dealt out in turn.
+/// The channels of all groups interleaved.
 ///
 /// `channel_shuffle(Tensor self, SymInt groups) -> Tensor`
 #[inline]
@@ -208,7 +208,7 @@ pub static CHANNEL_SHUFFLE_OUT: Operator<ChannelShuffleOutFn> = Operator::new(
     channel_shuffle_out_boxed,
 );
 
-/// The channels of each group dealt out in turn.
+/// The channels of all groups interleaved.
 ///
 /// `channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -29,7 +29,7 @@ pub static MAX_POOL1D_WITH_INDICES: Operator<MaxPool1dWithIndicesFn> = Operator:
     max_pool1d_with_indices_boxed,
 );
 
-/// The greatest of each window of a line, and where it stands.
+/// The maximum of each window of a sequence, and its index.
 ///
 /// `max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
 #[inline]
@@ -85,7 +85,7 @@ pub static MAX_POOL1D: Operator<MaxPool1dFn> = Operator::new(
     max_pool1d_boxed,
 );
 
-/// The greatest of each window of a line.
+/// The maximum of each window of a sequence.
 ///
 /// `max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor`
 #[inline]
@@ -345,7 +345,7 @@ pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
     adaptive_max_pool1d_boxed,
 );
 
-/// The greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand.
+/// The maxima of parts of a sequence, which are divided as by `adaptive_avg_pool1d`, and their indices.
 ///
 /// `adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -382,7 +382,7 @@ pub static MAX_POOL2D: Operator<MaxPool2dFn> = Operator::new(
     max_pool2d_boxed,
 );
 
-/// The greatest element of each window of images, `n x c x h x w` or `c x h x w`; NaN is greater than all.
+/// The maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum.
 ///
 /// `max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor`
 #[inline]
@@ -440,7 +440,7 @@ pub static MAX_POOL2D_WITH_INDICES: Operator<MaxPool2dWithIndicesFn> = Operator:
     max_pool2d_with_indices_boxed,
 );
 
-/// The greatest element of each window, and its place in the plane as an int64, `y * w + x`.
+/// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
 ///
 /// `max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
 #[inline]
@@ -549,7 +549,7 @@ pub static MAX_POOL2D_WITH_INDICES_OUT: Operator<MaxPool2dWithIndicesOutFn> = Op
     max_pool2d_with_indices_out_boxed,
 );
 
-/// The greatest element of each window, and its place in the plane as an int64, `y * w + x`.
+/// The maximum of each window, and its index in the plane as an int64, `y * w + x`.
 ///
 /// `max_pool2d_with_indices.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -1744,7 +1744,7 @@ pub static MAX_POOL3D: Operator<MaxPool3dFn> = Operator::new(
     max_pool3d_boxed,
 );
 
-/// The greatest element of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN is greater than all.
+/// The maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum.
 ///
 /// `max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor`
 #[inline]
@@ -1802,7 +1802,7 @@ pub static MAX_POOL3D_WITH_INDICES: Operator<MaxPool3dWithIndicesFn> = Operator:
     max_pool3d_with_indices_boxed,
 );
 
-/// The greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`.
+/// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
 ///
 /// `max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)`
 #[inline]
@@ -1911,7 +1911,7 @@ pub static MAX_POOL3D_WITH_INDICES_OUT: Operator<MaxPool3dWithIndicesOutFn> = Op
     max_pool3d_with_indices_out_boxed,
 );
 
-/// The greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`.
+/// The maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`.
 ///
 /// `max_pool3d_with_indices.out(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -3150,7 +3150,7 @@ pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
     adaptive_max_pool2d_boxed,
 );
 
-/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel.
+/// The maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel.
 ///
 /// `adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -3204,7 +3204,7 @@ pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator:
     adaptive_max_pool2d_out_boxed,
 );
 
-/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel.
+/// The maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel.
 ///
 /// `adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -3430,7 +3430,7 @@ pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
     adaptive_max_pool3d_boxed,
 );
 
-/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel.
+/// The maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel.
 ///
 /// `adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -3484,7 +3484,7 @@ pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator:
     adaptive_max_pool3d_out_boxed,
 );
 
-/// The greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel.
+/// The maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel.
 ///
 /// `adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -3709,7 +3709,7 @@ pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
     max_unpool2d_boxed,
 );
 
-/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+/// The inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`.
 ///
 /// `max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`
 #[inline]
@@ -3747,7 +3747,7 @@ pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
     max_unpool2d_out_boxed,
 );
 
-/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+/// The inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`.
 ///
 /// `max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3788,7 +3788,7 @@ pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
     max_unpool3d_boxed,
 );
 
-/// What `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has.
+/// The inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`.
 ///
 /// `max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`
 #[inline]
@@ -3842,7 +3842,7 @@ pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
     max_unpool3d_out_boxed,
 );
 
-/// What `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has.
+/// The inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`.
 ///
 /// `max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

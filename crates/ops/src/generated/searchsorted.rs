@@ -27,7 +27,7 @@ pub static SEARCHSORTED_TENSOR: Operator<SearchsortedTensorFn> = Operator::new(
     searchsorted_tensor_boxed,
 );
 
-/// For each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements.
+/// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
 ///
 /// `searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
 #[inline]
@@ -124,7 +124,7 @@ pub static SEARCHSORTED_TENSOR_OUT: Operator<SearchsortedTensorOutFn> = Operator
     searchsorted_tensor_out_boxed,
 );
 
-/// For each value the place in its row of `sorted_sequence` where it would be put in, before or behind equal elements.
+/// For each value the index in its row of `sorted_sequence` at which it would be inserted, before or after equal elements.
 ///
 /// `searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -231,7 +231,7 @@ pub static SEARCHSORTED_SCALAR: Operator<SearchsortedScalarFn> = Operator::new(
     searchsorted_scalar_boxed,
 );
 
-/// The place in `sorted_sequence` where a number would be put in, before or behind equal elements.
+/// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
 ///
 /// `searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor`
 #[inline]
@@ -327,7 +327,7 @@ pub static SEARCHSORTED_SCALAR_OUT: Operator<SearchsortedScalarOutFn> = Operator
     searchsorted_scalar_out_boxed,
 );
 
-/// The place in `sorted_sequence` where a number would be put in, before or behind equal elements.
+/// The index in `sorted_sequence` at which a number would be inserted, before or after equal elements.
 ///
 /// `searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static SORT: Operator<SortFn> = Operator::new(
     sort_boxed,
 );
 
-/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
 ///
 /// `sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -68,7 +68,7 @@ pub static SORT_VALUES: Operator<SortValuesFn> = Operator::new(
     sort_values_boxed,
 );
 
-/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
 ///
 /// `sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -126,7 +126,7 @@ pub static SORT_STABLE: Operator<SortStableFn> = Operator::new(
     sort_stable_boxed,
 );
 
-/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
 ///
 /// `sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -191,7 +191,7 @@ pub static SORT_VALUES_STABLE: Operator<SortValuesStableFn> = Operator::new(
     sort_values_stable_boxed,
 );
 
-/// The elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest.
+/// The elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum.
 ///
 /// `sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -470,7 +470,7 @@ pub static TOPK: Operator<TopkFn> = Operator::new(
     topk_boxed,
 );
 
-/// The `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first.
+/// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
 ///
 /// `topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -531,7 +531,7 @@ pub static TOPK_VALUES: Operator<TopkValuesFn> = Operator::new(
     topk_values_boxed,
 );
 
-/// The `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first.
+/// The `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first.
 ///
 /// `topk.values(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]

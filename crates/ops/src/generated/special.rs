@@ -903,7 +903,7 @@ pub static LOGADDEXP: Operator<LogaddexpFn> = Operator::new(
     logaddexp_boxed,
 );
 
-/// `log(exp(self) + exp(other))`, without overflow on the way.
+/// `log(exp(self) + exp(other))`, without overflow of the exponentials.
 ///
 /// `logaddexp(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -946,7 +946,7 @@ pub static LOGADDEXP_OUT: Operator<LogaddexpOutFn> = Operator::new(
     logaddexp_out_boxed,
 );
 
-/// `log(exp(self) + exp(other))`, without overflow on the way.
+/// `log(exp(self) + exp(other))`, without overflow of the exponentials.
 ///
 /// `logaddexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -989,7 +989,7 @@ pub static LOGADDEXP2: Operator<Logaddexp2Fn> = Operator::new(
     logaddexp2_boxed,
 );
 
-/// `log2(2^self + 2^other)`, without overflow on the way.
+/// `log2(2^self + 2^other)`, without overflow of the powers.
 ///
 /// `logaddexp2(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1032,7 +1032,7 @@ pub static LOGADDEXP2_OUT: Operator<Logaddexp2OutFn> = Operator::new(
     logaddexp2_out_boxed,
 );
 
-/// `log2(2^self + 2^other)`, without overflow on the way.
+/// `log2(2^self + 2^other)`, without overflow of the powers.
 ///
 /// `logaddexp2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1204,7 +1204,7 @@ pub static NEXTAFTER: Operator<NextafterFn> = Operator::new(
     nextafter_boxed,
 );
 
-/// The number of the type that comes after `self` on the way to `other`.
+/// The next number after `self` in the direction of `other` that the dtype represents.
 ///
 /// `nextafter(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1247,7 +1247,7 @@ pub static NEXTAFTER_: Operator<NextafterInPlaceFn> = Operator::new(
     nextafter__boxed,
 );
 
-/// The number of the type that comes after `self` on the way to `other`.
+/// The next number after `self` in the direction of `other` that the dtype represents.
 ///
 /// `nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1290,7 +1290,7 @@ pub static NEXTAFTER_OUT: Operator<NextafterOutFn> = Operator::new(
     nextafter_out_boxed,
 );
 
-/// The number of the type that comes after `self` on the way to `other`.
+/// The next number after `self` in the direction of `other` that the dtype represents.
 ///
 /// `nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1544,7 +1544,7 @@ pub static NAN_TO_NUM: Operator<NanToNumFn> = Operator::new(
     nan_to_num_boxed,
 );
 
-/// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
+/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
 ///
 /// `nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
 #[inline]
@@ -1610,7 +1610,7 @@ pub static NAN_TO_NUM_: Operator<NanToNumInPlaceFn> = Operator::new(
     nan_to_num__boxed,
 );
 
-/// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
+/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
 ///
 /// `nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)`
 #[inline]
@@ -1672,7 +1672,7 @@ pub static NAN_TO_NUM_OUT: Operator<NanToNumOutFn> = Operator::new(
     nan_to_num_out_boxed,
 );
 
-/// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
+/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
 ///
 /// `nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

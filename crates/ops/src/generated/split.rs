@@ -177,7 +177,7 @@ pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
     hsplit_array_boxed,
 );
 
-/// Pieces along columns between the given places.
+/// Pieces along columns between the given indices.
 ///
 /// `hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -243,7 +243,7 @@ pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
     vsplit_array_boxed,
 );
 
-/// Pieces along rows between the given places.
+/// Pieces along rows between the given indices.
 ///
 /// `vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -309,7 +309,7 @@ pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
     dsplit_array_boxed,
 );
 
-/// Pieces along the third dimension between the given places.
+/// Pieces along the third dimension between the given indices.
 ///
 /// `dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -534,7 +534,7 @@ pub static TENSOR_SPLIT_INDICES: Operator<TensorSplitIndicesFn> = Operator::new(
     tensor_split_indices_boxed,
 );
 
-/// Views between the given places of a dimension, which are taken as a slice takes them.
+/// Views between the given indices of a dimension, which may be negative or out of range as those of a slice.
 ///
 /// `tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -578,7 +578,7 @@ pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIn
         tensor_split_tensor_indices_or_sections_boxed,
     );
 
-/// Views between places, or as many views, as a tensor says.
+/// Views between the indices that a tensor holds, or as many views as the number that it holds.
 ///
 /// `tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]`
 #[inline]

@@ -275,7 +275,7 @@ pub static TO_DTYPE_LAYOUT: Operator<ToDtypeLayoutFn> = Operator::new(
     to_dtype_layout_boxed,
 );
 
-/// `self` where it has the type, device and order asked for, else a converted copy.
+/// `self` if it has the given dtype, device and memory format, else a converted copy.
 ///
 /// `to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
 #[inline]

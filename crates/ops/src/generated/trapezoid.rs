@@ -158,7 +158,7 @@ pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::
     cumulative_trapezoid_x_boxed,
 );
 
-/// `trapezoid` up to each of the places `x` but the first.
+/// `trapezoid` up to each of the points `x` but the first.
 ///
 /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
 #[inline]
@@ -200,7 +200,7 @@ pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator
     cumulative_trapezoid_dx_boxed,
 );
 
-/// `trapezoid` up to each place but the first, over places `dx` apart.
+/// `trapezoid` up to each point but the first, over points with the distance `dx`.
 ///
 /// `cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
 #[inline]

@@ -34,7 +34,7 @@ pub static TRIL_INDICES: Operator<TrilIndicesFn> = Operator::new(
     tril_indices_boxed,
 );
 
-/// The rows and columns of the places on and below a diagonal.
+/// The row and column indices of the elements on and below a diagonal.
 ///
 /// `tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -93,7 +93,7 @@ pub static TRIL_INDICES_OUT: Operator<TrilIndicesOutFn> = Operator::new(
     tril_indices_out_boxed,
 );
 
-/// The rows and columns of the places on and below a diagonal.
+/// The row and column indices of the elements on and below a diagonal.
 ///
 /// `tril_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -151,7 +151,7 @@ pub static TRIU_INDICES: Operator<TriuIndicesFn> = Operator::new(
     triu_indices_boxed,
 );
 
-/// The rows and columns of the places on and above a diagonal.
+/// The row and column indices of the elements on and above a diagonal.
 ///
 /// `triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -210,7 +210,7 @@ pub static TRIU_INDICES_OUT: Operator<TriuIndicesOutFn> = Operator::new(
     triu_indices_out_boxed,
 );
 
-/// The rows and columns of the places on and above a diagonal.
+/// The row and column indices of the elements on and above a diagonal.
 ///
 /// `triu_indices.out(int row, int col, int offset=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -155,7 +155,7 @@ pub static ABS: Operator<AbsFn> = Operator::new(
     abs_boxed,
 );
 
-/// `|self|`, the magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs(Tensor self) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
     abs__boxed,
 );
 
-/// `|self|`, the magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -241,7 +241,7 @@ pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
     abs_out_boxed,
 );
 
-/// `|self|`, the magnitude of each element; of the least integer, itself.
+/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3480,7 +3480,7 @@ pub static FLOOR: Operator<FloorFn> = Operator::new(
     floor_boxed,
 );
 
-/// The greatest integer not above each element.
+/// The largest integer not above each element.
 ///
 /// `floor(Tensor self) -> Tensor`
 #[inline]
@@ -3523,7 +3523,7 @@ pub static FLOOR_: Operator<FloorInPlaceFn> = Operator::new(
     floor__boxed,
 );
 
-/// The greatest integer not above each element.
+/// The largest integer not above each element.
 ///
 /// `floor_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3566,7 +3566,7 @@ pub static FLOOR_OUT: Operator<FloorOutFn> = Operator::new(
     floor_out_boxed,
 );
 
-/// The greatest integer not above each element.
+/// The largest integer not above each element.
 ///
 /// `floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3609,7 +3609,7 @@ pub static CEIL: Operator<CeilFn> = Operator::new(
     ceil_boxed,
 );
 
-/// The least integer not below each element.
+/// The smallest integer not below each element.
 ///
 /// `ceil(Tensor self) -> Tensor`
 #[inline]
@@ -3652,7 +3652,7 @@ pub static CEIL_: Operator<CeilInPlaceFn> = Operator::new(
     ceil__boxed,
 );
 
-/// The least integer not below each element.
+/// The smallest integer not below each element.
 ///
 /// `ceil_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3695,7 +3695,7 @@ pub static CEIL_OUT: Operator<CeilOutFn> = Operator::new(
     ceil_out_boxed,
 );
 
-/// The least integer not below each element.
+/// The smallest integer not below each element.
 ///
 /// `ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

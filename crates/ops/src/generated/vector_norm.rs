@@ -27,7 +27,7 @@ pub static LINALG_VECTOR_NORM: Operator<LinalgVectorNormFn> = Operator::new(
     linalg_vector_norm_boxed,
 );
 
-/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the greatest or least magnitude, for 0 the number of nonzeros.
+/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
 ///
 /// `linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -100,7 +100,7 @@ pub static LINALG_VECTOR_NORM_OUT: Operator<LinalgVectorNormOutFn> = Operator::n
     linalg_vector_norm_out_boxed,
 );
 
-/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the greatest or least magnitude, for 0 the number of nonzeros.
+/// `sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros.
 ///
 /// `linalg_vector_norm.out(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

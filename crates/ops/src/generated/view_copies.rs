@@ -1629,7 +1629,7 @@ pub static AS_STRIDED_SCATTER: Operator<AsStridedScatterFn> = Operator::new(
     as_strided_scatter_boxed,
 );
 
-/// `self` with `src` at the places that a view by strides has.
+/// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
 ///
 /// `as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`
 #[inline]
@@ -1686,7 +1686,7 @@ pub static AS_STRIDED_SCATTER_OUT: Operator<AsStridedScatterOutFn> = Operator::n
     as_strided_scatter_out_boxed,
 );
 
-/// `self` with `src` at the places that a view by strides has.
+/// A copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`.
 ///
 /// `as_strided_scatter.out(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

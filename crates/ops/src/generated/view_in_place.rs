@@ -262,7 +262,7 @@ pub static RESIZE_: Operator<ResizeInPlaceFn> = Operator::new(
     resize__boxed,
 );
 
-/// Gives `self` other sizes, dense, growing its storage where it must; elements keep their place in memory.
+/// Gives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory.
 ///
 /// `resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
 #[inline]

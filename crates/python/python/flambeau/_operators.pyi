@@ -34,10 +34,10 @@ class _output_total_weight(NamedTuple):
     output: Tensor
     total_weight: Tensor
 
-class _output_total_weight_greatest_log_sum(NamedTuple):
+class _output_total_weight_max_score_log_sum(NamedTuple):
     output: Tensor
     total_weight: Tensor
-    greatest: Tensor
+    max_score: Tensor
     log_sum: Tensor
 
 class _values_indices(NamedTuple):
@@ -1771,7 +1771,7 @@ class _nn:
     @staticmethod
     def nll_loss_nd(input: Tensor, target: Tensor, weight: Tensor | None = ..., reduction: int = ..., ignore_index: int = ...) -> Tensor: ...
     @staticmethod
-    def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> _output_total_weight_greatest_log_sum: ...
+    def _cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> _output_total_weight_max_score_log_sum: ...
     @staticmethod
     def cross_entropy_loss(input: Tensor, target: Tensor, weight: Tensor | None = ..., reduction: int = ..., ignore_index: int = ..., label_smoothing: float = ...) -> Tensor: ...
     @staticmethod

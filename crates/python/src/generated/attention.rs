@@ -15,7 +15,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _TILED_ATTENTION,
-        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;\nand for each query its greatest score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros."
+        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;\nand for each query its maximum score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros."
     ),
 ];
 

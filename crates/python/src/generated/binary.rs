@@ -121,15 +121,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         HYPOT,
-        "hypot(Tensor input, Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way."
+        "hypot(Tensor input, Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
     ),
     method!(
         HYPOT,
-        "hypot(Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way."
+        "hypot(Tensor other, *, Tensor out=None)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
     ),
     method!(
         HYPOT_,
-        "hypot_(Tensor other)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow on the way."
+        "hypot_(Tensor other)\n\n`sqrt(self^2 + other^2)` of floating point numbers, without overflow of the squares."
     ),
     function!(
         "",

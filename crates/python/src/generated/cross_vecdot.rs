@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_CROSS,
-        "linalg_cross(Tensor input, Tensor other, *, int dim=-1, Tensor out=None)\n\n`y[0] = self[1] * other[2] - self[2] * other[1]`, and so on in turn, along a dimension of size 3."
+        "linalg_cross(Tensor input, Tensor other, *, int dim=-1, Tensor out=None)\n\nThe cross product along a dimension of size 3: `y[0] = self[1] * other[2] - self[2] * other[1]`, and cyclically."
     ),
     function!(
         "",

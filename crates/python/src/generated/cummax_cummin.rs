@@ -11,20 +11,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMMAX,
-        "cummax(Tensor input, int dim, *, Tensor out=None)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
+        "cummax(Tensor input, int dim, *, Tensor out=None)\n\nThe maximum up to each element of a dimension, and its last index."
     ),
     method!(
         CUMMAX,
-        "cummax(int dim, *, Tensor out=None)\n\nThe greatest up to each element of a dimension, and the last place where it stood."
+        "cummax(int dim, *, Tensor out=None)\n\nThe maximum up to each element of a dimension, and its last index."
     ),
     function!(
         "",
         CUMMIN,
-        "cummin(Tensor input, int dim, *, Tensor out=None)\n\nThe least up to each element of a dimension, and the last place where it stood."
+        "cummin(Tensor input, int dim, *, Tensor out=None)\n\nThe minimum up to each element of a dimension, and its last index."
     ),
     method!(
         CUMMIN,
-        "cummin(int dim, *, Tensor out=None)\n\nThe least up to each element of a dimension, and the last place where it stood."
+        "cummin(int dim, *, Tensor out=None)\n\nThe minimum up to each element of a dimension, and its last index."
     ),
 ];
 

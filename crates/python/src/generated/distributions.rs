@@ -33,7 +33,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         RANDOM_,
-        "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nWrites whole numbers from 0 to the greatest that the type holds without gaps."
+        "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nWrites random integers from 0 to the maximum up to which the dtype represents all integers."
     ),
     method!(
         BERNOULLI_,

@@ -15,16 +15,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TENSORDOT,
-        "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other, *, Tensor out=None)\n\n`sum(self * other)` over pairs of dimensions, one of each, for every place in the others."
+        "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other, *, Tensor out=None)\n\n`sum(self * other)` over pairs of dimensions, one of each, for every index of the others."
     ),
     function!(
         "",
         INNER,
-        "inner(Tensor input, Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others."
+        "inner(Tensor input, Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others."
     ),
     method!(
         INNER,
-        "inner(Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of places in the others."
+        "inner(Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others."
     ),
 ];
 

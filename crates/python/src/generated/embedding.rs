@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     EMBEDDING,
-    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor out=None)\n\nThe rows of the matrix `weight` that `indices` names, one in the place of each index."
+    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor out=None)\n\nThe rows of the matrix `weight` with the given indices; each index is replaced by its row."
 )];
 
 static EMBEDDING: Signature = Signature {

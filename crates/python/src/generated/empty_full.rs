@@ -37,7 +37,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SCALAR_TENSOR,
-        "scalar_tensor(Number s, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nOne number without dimensions, of the default floating point type unless another is asked for."
+        "scalar_tensor(Number s, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without dimensions that holds a number, by default of the default floating point dtype."
     ),
     function!(
         "",

@@ -32,11 +32,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ROT90,
-        "rot90(Tensor input, int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA turn by `k` quarters in the plane of two dimensions, from the first towards the second."
+        "rot90(Tensor input, int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second."
     ),
     method!(
         ROT90,
-        "rot90(int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA turn by `k` quarters in the plane of two dimensions, from the first towards the second."
+        "rot90(int k=1, int[] dims=[0, 1], *, Tensor out=None)\n\nA rotation by `k` times 90 degrees in the plane of two dimensions, from the first towards the second."
     ),
 ];
 

@@ -10,71 +10,71 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GCD,
-        "gcd(Tensor input, Tensor other, *, Tensor out=None)\n\nThe greatest number that divides both; of zeros, 0."
+        "gcd(Tensor input, Tensor other, *, Tensor out=None)\n\nThe largest common divisor; 0 for two zeros."
     ),
-    method!(
-        GCD,
-        "gcd(Tensor other, *, Tensor out=None)\n\nThe greatest number that divides both; of zeros, 0."
-    ),
-    method!(GCD_, "gcd_(Tensor other)\n\nThe greatest number that divides both; of zeros, 0."),
+    method!(GCD, "gcd(Tensor other, *, Tensor out=None)\n\nThe largest common divisor; 0 for two zeros."),
+    method!(GCD_, "gcd_(Tensor other)\n\nThe largest common divisor; 0 for two zeros."),
     function!(
         "",
         LCM,
-        "lcm(Tensor input, Tensor other, *, Tensor out=None)\n\nThe least number that both divide; 0 beside 0."
+        "lcm(Tensor input, Tensor other, *, Tensor out=None)\n\nThe lowest common multiple; 0 if one of the numbers is 0."
     ),
-    method!(LCM, "lcm(Tensor other, *, Tensor out=None)\n\nThe least number that both divide; 0 beside 0."),
-    method!(LCM_, "lcm_(Tensor other)\n\nThe least number that both divide; 0 beside 0."),
+    method!(
+        LCM,
+        "lcm(Tensor other, *, Tensor out=None)\n\nThe lowest common multiple; 0 if one of the numbers is 0."
+    ),
+    method!(LCM_, "lcm_(Tensor other)\n\nThe lowest common multiple; 0 if one of the numbers is 0."),
     function!(
         "",
         BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "bitwise_left_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_left_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_left_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     method!(
         BITWISE_LEFT_SHIFT,
-        "bitwise_left_shift(Tensor other, *, Tensor out=None)\nbitwise_left_shift(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "bitwise_left_shift(Tensor other, *, Tensor out=None)\nbitwise_left_shift(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     method!(
         BITWISE_LEFT_SHIFT_,
-        "bitwise_left_shift_(Tensor other)\nbitwise_left_shift_(Number other)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "bitwise_left_shift_(Tensor other)\nbitwise_left_shift_(Number other)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     function!(
         "",
         __LSHIFT__,
-        "__lshift__(Tensor input, Tensor other, *, Tensor out=None)\n__lshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "__lshift__(Tensor input, Tensor other, *, Tensor out=None)\n__lshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     method!(
         __LSHIFT__,
-        "__lshift__(Tensor other, *, Tensor out=None)\n__lshift__(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "__lshift__(Tensor other, *, Tensor out=None)\n__lshift__(Number other, *, Tensor out=None)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     method!(
         __ILSHIFT__,
-        "__ilshift__(Tensor other)\n__ilshift__(Number other)\n\n`self << other`, the bits of `self` moved `other` places up."
+        "__ilshift__(Tensor other)\n__ilshift__(Number other)\n\n`self << other`, the bits of `self` shifted left by `other`."
     ),
     function!(
         "",
         BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "bitwise_right_shift(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_right_shift(Tensor input, Number other, *, Tensor out=None)\nbitwise_right_shift(Number self, Tensor other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
     method!(
         BITWISE_RIGHT_SHIFT,
-        "bitwise_right_shift(Tensor other, *, Tensor out=None)\nbitwise_right_shift(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "bitwise_right_shift(Tensor other, *, Tensor out=None)\nbitwise_right_shift(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
     method!(
         BITWISE_RIGHT_SHIFT_,
-        "bitwise_right_shift_(Tensor other)\nbitwise_right_shift_(Number other)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "bitwise_right_shift_(Tensor other)\nbitwise_right_shift_(Number other)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
     function!(
         "",
         __RSHIFT__,
-        "__rshift__(Tensor input, Tensor other, *, Tensor out=None)\n__rshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "__rshift__(Tensor input, Tensor other, *, Tensor out=None)\n__rshift__(Tensor input, Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
     method!(
         __RSHIFT__,
-        "__rshift__(Tensor other, *, Tensor out=None)\n__rshift__(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "__rshift__(Tensor other, *, Tensor out=None)\n__rshift__(Number other, *, Tensor out=None)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
     method!(
         __IRSHIFT__,
-        "__irshift__(Tensor other)\n__irshift__(Number other)\n\n`self >> other`, the bits of `self` moved `other` places down."
+        "__irshift__(Tensor other)\n__irshift__(Number other)\n\n`self >> other`, the bits of `self` shifted right by `other`."
     ),
 ];
 

@@ -15,12 +15,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GRID_SAMPLER_2D,
-        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\nImages, `n x c x h x w`, sampled at the places that `grid`, `n x y x x x 2`, names: -1 is one end of an image and 1 the other.\n\nInterpolation 0 is linear, 1 takes the nearest pixel, 2 is cubic. Outside of the image are zeros for padding 0, its border for\n1, its reflection for 2."
+        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\nImages, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.\n\nInterpolation 0 is linear, 1 takes the nearest pixel, 2 is cubic. Outside of the image are zeros for padding 0, its border for\n1, its reflection for 2."
     ),
     function!(
         "",
         GRID_SAMPLER_3D,
-        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\n`grid_sampler_2d` of volumes, `n x c x d x h x w`, at the places of a grid `n x z x y x x x 3`."
+        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\n`grid_sampler_2d` of volumes, `n x c x d x h x w`, at the points of a grid `n x z x y x x x 3`."
     ),
     function!(
         "",

@@ -19,20 +19,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         INDEX_PUT_,
-        "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at the places that `indices` names as in `index`, or adds them in their order."
+        "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order."
     ),
     method!(
         INDEX_PUT_,
-        "index_put_(Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at the places that `indices` names as in `index`, or adds them in their order."
+        "index_put_(Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order."
     ),
     function!(
         "",
         INDEX_PUT,
-        "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, at the places that `indices` names as in `index`, or added in their order."
+        "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order."
     ),
     method!(
         INDEX_PUT,
-        "index_put(Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, at the places that `indices` names as in `index`, or added in their order."
+        "index_put(Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order."
     ),
     function!(
         "",
@@ -45,16 +45,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         PUT_,
-        "put_(Tensor index, Tensor source, bool accumulate=False)\n\nWrites the elements of `source` at the places of `self`, counted in flat order, that `index` names, or adds them."
+        "put_(Tensor index, Tensor source, bool accumulate=False)\n\nWrites the elements of `source` at the given indices of the flattened `self`, or adds them."
     ),
     function!(
         "",
         PUT,
-        "put(Tensor input, Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` at the places, counted in flat order, that `index` names, or added there."
+        "put(Tensor input, Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there."
     ),
     method!(
         PUT,
-        "put(Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` at the places, counted in flat order, that `index` names, or added there."
+        "put(Tensor index, Tensor source, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with the elements of `source` written at the given indices of the flattened tensor, or added there."
     ),
 ];
 

@@ -10,15 +10,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         INDEX_REDUCE,
-        "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` brought in by a product, mean or extreme."
+        "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
     ),
     method!(
         INDEX_REDUCE,
-        "index_reduce(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` brought in by a product, mean or extreme."
+        "index_reduce(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True, Tensor out=None)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
     ),
     method!(
         INDEX_REDUCE_,
-        "index_reduce_(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)\n\n`self` with slices of `source` brought in by a product, mean or extreme."
+        "index_reduce_(int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)\n\n`self` with slices of `source` combined into the indexed slices by a product, mean, minimum or maximum."
     ),
 ];
 

@@ -59,7 +59,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ONE_HOT,
-        "one_hot(Tensor input, int num_classes=-1)\n\nVectors of `num_classes` zeros with a one at the place that each element names; -1 takes as many as needed."
+        "one_hot(Tensor input, int num_classes=-1)\n\nVectors of `num_classes` zeros with a one at the index that each element holds; with -1 there are as many classes as needed."
     ),
 ];
 

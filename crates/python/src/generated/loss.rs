@@ -77,7 +77,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         _CROSS_ENTROPY,
-        "_cross_entropy(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the greatest score of each sample and `log(sum(exp(self - greatest)))`."
+        "_cross_entropy(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`weight[target] * (log(sum(exp(self))) - self[target])` for a matrix of samples and scores, reduced as by `nll_loss_forward`, and the sum of the weights; with the maximum score of each sample and `log(sum(exp(self - max_score)))`."
     ),
     function!(
         "_nn",
@@ -408,7 +408,7 @@ static _CROSS_ENTROPY: Signature = Signature {
             let (self_, target, weight, reduction, ignore_index) =
                 (a.tensor(0)?, a.tensor(1)?, a.optional_tensor(2)?, a.int(3)?, a.int(4)?);
             static NAMES: Names =
-                Names::new("_cross_entropy", &["output", "total_weight", "greatest", "log_sum"]);
+                Names::new("_cross_entropy", &["output", "total_weight", "max_score", "log_sum"]);
             a.returns_named(&NAMES, || {
                 ops::_cross_entropy(&self_, &target, weight.as_deref(), reduction, ignore_index)
             })

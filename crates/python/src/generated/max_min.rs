@@ -20,20 +20,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         AMAX,
-        "amax(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one."
+        "amax(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
     ),
     method!(
         AMAX,
-        "amax(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe greatest along the given dimensions, or of all elements where the list is empty; NaN where there is one."
+        "amax(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe maximum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
     ),
     function!(
         "",
         ARGMAX,
-        "argmax(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs."
+        "argmax(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
     ),
     method!(
         ARGMAX,
-        "argmax(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the greatest along a dimension, or among all elements in row-major order; the first of equals or NaNs."
+        "argmax(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the maximum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
     ),
     function!(
         "",
@@ -47,29 +47,29 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         AMIN,
-        "amin(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe least along the given dimensions, or of all elements where the list is empty; NaN where there is one."
+        "amin(Tensor input, int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
     ),
     method!(
         AMIN,
-        "amin(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe least along the given dimensions, or of all elements where the list is empty; NaN where there is one."
+        "amin(int[1] dim=[], bool keepdim=False, *, Tensor out=None)\n\nThe minimum along the given dimensions, or of all elements if the list is empty; NaN if an element is NaN."
     ),
     function!(
         "",
         ARGMIN,
-        "argmin(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs."
+        "argmin(Tensor input, int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
     ),
     method!(
         ARGMIN,
-        "argmin(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the least along a dimension, or among all elements in row-major order; the first of equals or NaNs."
+        "argmin(int? dim=None, bool keepdim=False, *, Tensor out=None)\n\nThe index of the minimum along a dimension, or among all elements in row-major order; the first of several equal ones or NaNs."
     ),
     function!(
         "",
         AMINMAX,
-        "aminmax(Tensor input, *, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe least and the greatest, along a dimension or of all elements; NaN where there is one."
+        "aminmax(Tensor input, *, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN."
     ),
     method!(
         AMINMAX,
-        "aminmax(*, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe least and the greatest, along a dimension or of all elements; NaN where there is one."
+        "aminmax(*, int? dim=None, bool keepdim=False, Tensor out=None)\n\nThe minimum and the maximum, along a dimension or of all elements; NaN if an element is NaN."
     ),
 ];
 

@@ -11,11 +11,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         KTHVALUE,
-        "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th least element along a dimension, and where it stands."
+        "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th smallest element along a dimension, and its index."
     ),
     method!(
         KTHVALUE,
-        "kthvalue(int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th least element along a dimension, and where it stands."
+        "kthvalue(int k, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe `k`-th smallest element along a dimension, and its index."
     ),
     function!(
         "",
@@ -38,11 +38,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MODE,
-        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the least, and its last place."
+        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the smallest, and its last index."
     ),
     method!(
         MODE,
-        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the least, and its last place."
+        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the smallest, and its last index."
     ),
 ];
 

@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NARROW,
-        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\n`length` indices of a dimension from the place that is the number in a tensor."
+        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\nA view of `length` elements of a dimension from the index that a tensor holds."
     ),
     method!(
         NARROW,
-        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\n`length` indices of a dimension from the place that is the number in a tensor."
+        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\nA view of `length` elements of a dimension from the index that a tensor holds."
     ),
     method!(VIEW_AS, "view_as(Tensor other)\n\nThe same elements in the sizes of `other`, without a copy."),
     method!(
@@ -66,11 +66,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MOVEDIM,
-        "movedim(Tensor input, int source, int destination)\nmovedim(Tensor input, int[] source, int[] destination)\n\nDimension `source` at the place `destination`, the others in the order they had."
+        "movedim(Tensor input, int source, int destination)\nmovedim(Tensor input, int[] source, int[] destination)\n\nA view with dimension `source` moved to the position `destination`; the others keep their order."
     ),
     method!(
         MOVEDIM,
-        "movedim(int source, int destination)\nmovedim(int[] source, int[] destination)\n\nDimension `source` at the place `destination`, the others in the order they had."
+        "movedim(int source, int destination)\nmovedim(int[] source, int[] destination)\n\nA view with dimension `source` moved to the position `destination`; the others keep their order."
     ),
     function!(
         "",

@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NONZERO_STATIC,
-        "nonzero_static(Tensor input, *, int size, int fill_value=-1, Tensor out=None)\n\nThe places of the first `size` elements that are not 0, then rows of `fill_value`."
+        "nonzero_static(Tensor input, *, int size, int fill_value=-1, Tensor out=None)\n\nThe indices of the first `size` elements that are not 0, then rows of `fill_value`."
     ),
     method!(
         NONZERO_STATIC,
-        "nonzero_static(*, int size, int fill_value=-1, Tensor out=None)\n\nThe places of the first `size` elements that are not 0, then rows of `fill_value`."
+        "nonzero_static(*, int size, int fill_value=-1, Tensor out=None)\n\nThe indices of the first `size` elements that are not 0, then rows of `fill_value`."
     ),
     function!(
         "",

@@ -20,7 +20,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CHANNEL_SHUFFLE,
-        "channel_shuffle(Tensor input, int groups, *, Tensor out=None)\n\nThe channels of each group dealt out in turn."
+        "channel_shuffle(Tensor input, int groups, *, Tensor out=None)\n\nThe channels of all groups interleaved."
     ),
     function!(
         "",

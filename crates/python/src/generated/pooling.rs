@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAX_POOL1D_WITH_INDICES,
-        "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe greatest of each window of a line, and where it stands."
+        "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of a sequence, and its index."
     ),
     function!(
         "",
         MAX_POOL1D,
-        "max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe greatest of each window of a line."
+        "max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of a sequence."
     ),
     function!(
         "",
@@ -30,17 +30,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADAPTIVE_MAX_POOL1D,
-        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe greatest of parts of a line, cut as by `adaptive_avg_pool1d`, and where they stand."
+        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe maxima of parts of a sequence, which are divided as by `adaptive_avg_pool1d`, and their indices."
     ),
     function!(
         "",
         MAX_POOL2D,
-        "max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)\n\nThe greatest element of each window of images, `n x c x h x w` or `c x h x w`; NaN is greater than all."
+        "max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of images, `n x c x h x w` or `c x h x w`; NaN counts as the maximum."
     ),
     function!(
         "_nn",
         MAX_POOL2D_WITH_INDICES,
-        "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe greatest element of each window, and its place in the plane as an int64, `y * w + x`."
+        "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe maximum of each window, and its index in the plane as an int64, `y * w + x`."
     ),
     function!(
         "_nn",
@@ -60,12 +60,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAX_POOL3D,
-        "max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)\n\nThe greatest element of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN is greater than all."
+        "max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)\n\nThe maximum of each window of volumes, `n x c x d x h x w` or `c x d x h x w`; NaN counts as the maximum."
     ),
     function!(
         "_nn",
         MAX_POOL3D_WITH_INDICES,
-        "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe greatest element of each window, and its place in the channel as an int64, `(z * h + y) * w + x`."
+        "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, *, Tensor out=None)\n\nThe maximum of each window, and its index in the channel as an int64, `(z * h + y) * w + x`."
     ),
     function!(
         "_nn",
@@ -85,22 +85,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL2D,
-        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe greatest of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`, and its place in the channel."
+        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel."
     ),
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL3D,
-        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe greatest of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`, and its place in the channel."
+        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel."
     ),
     function!(
         "_nn",
         MAX_UNPOOL2D,
-        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nWhat `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has."
+        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nThe inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`."
     ),
     function!(
         "_nn",
         MAX_UNPOOL3D,
-        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nWhat `max_pool3d` left out as zeros: each element at the place in a volume of `output_size` that `indices` has."
+        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nThe inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`."
     ),
 ];
 

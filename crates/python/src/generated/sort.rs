@@ -11,11 +11,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SORT,
-        "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(Tensor input, int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
+        "sort(Tensor input, *, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(Tensor input, int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum."
     ),
     method!(
         SORT,
-        "sort(*, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements along `dim` in order, and the indices where they stood; equal elements keep their order, and NaN is the greatest."
+        "sort(*, bool? stable, int dim=-1, bool descending=False, Tensor out=None)\nsort(int dim=-1, bool descending=False, *, Tensor out=None)\n\nThe elements sorted along `dim`, and their former indices; equal elements keep their order, and NaN counts as the maximum."
     ),
     function!(
         "",
@@ -35,11 +35,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TOPK,
-        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
+        "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first."
     ),
     method!(
         TOPK,
-        "topk(int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` greatest (or least) elements along `dim`, in order, and the indices where they stood; of equal elements the first."
+        "topk(int k, int dim=-1, bool largest=True, bool sorted=True, *, Tensor out=None)\n\nThe `k` largest (or smallest) elements along `dim`, sorted, and their indices; of equal elements the first."
     ),
 ];
 

@@ -57,20 +57,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOGADDEXP,
-        "logaddexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow on the way."
+        "logaddexp(Tensor input, Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow of the exponentials."
     ),
     method!(
         LOGADDEXP,
-        "logaddexp(Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow on the way."
+        "logaddexp(Tensor other, *, Tensor out=None)\n\n`log(exp(self) + exp(other))`, without overflow of the exponentials."
     ),
     function!(
         "",
         LOGADDEXP2,
-        "logaddexp2(Tensor input, Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow on the way."
+        "logaddexp2(Tensor input, Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow of the powers."
     ),
     method!(
         LOGADDEXP2,
-        "logaddexp2(Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow on the way."
+        "logaddexp2(Tensor other, *, Tensor out=None)\n\n`log2(2^self + 2^other)`, without overflow of the powers."
     ),
     function!(
         "",
@@ -85,15 +85,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NEXTAFTER,
-        "nextafter(Tensor input, Tensor other, *, Tensor out=None)\n\nThe number of the type that comes after `self` on the way to `other`."
+        "nextafter(Tensor input, Tensor other, *, Tensor out=None)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
     ),
     method!(
         NEXTAFTER,
-        "nextafter(Tensor other, *, Tensor out=None)\n\nThe number of the type that comes after `self` on the way to `other`."
+        "nextafter(Tensor other, *, Tensor out=None)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
     ),
     method!(
         NEXTAFTER_,
-        "nextafter_(Tensor other)\n\nThe number of the type that comes after `self` on the way to `other`."
+        "nextafter_(Tensor other)\n\nThe next number after `self` in the direction of `other` that the dtype represents."
     ),
     function!(
         "",
@@ -117,15 +117,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NAN_TO_NUM,
-        "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nFinite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type."
+        "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
     ),
     method!(
         NAN_TO_NUM,
-        "nan_to_num(float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nFinite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type."
+        "nan_to_num(float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
     ),
     method!(
         NAN_TO_NUM_,
-        "nan_to_num_(float? nan=None, float? posinf=None, float? neginf=None)\n\nFinite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type."
+        "nan_to_num_(float? nan=None, float? posinf=None, float? neginf=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
     ),
     function!(
         "",

@@ -82,11 +82,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TENSOR_SPLIT,
-        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews between places, or as many views, as a tensor says."
+        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews between the indices that a tensor holds, or as many views as the number that it holds."
     ),
     method!(
         TENSOR_SPLIT,
-        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews between places, or as many views, as a tensor says."
+        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews between the indices that a tensor holds, or as many views as the number that it holds."
     ),
     function!(
         "",

@@ -21,7 +21,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMULATIVE_TRAPEZOID,
-        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each place but the first, over places `dx` apart."
+        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each point but the first, over points with the distance `dx`."
     ),
 ];
 

@@ -11,12 +11,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TRIL_INDICES,
-        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and below a diagonal."
+        "tril_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe row and column indices of the elements on and below a diagonal."
     ),
     function!(
         "",
         TRIU_INDICES,
-        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe rows and columns of the places on and above a diagonal."
+        "triu_indices(int row, int col, int offset=0, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe row and column indices of the elements on and above a diagonal."
     ),
 ];
 

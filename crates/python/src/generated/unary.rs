@@ -14,18 +14,21 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ABS,
-        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
+        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     method!(
         ABS,
-        "abs(*, Tensor out=None)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
+        "abs(*, Tensor out=None)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     function!(
         "",
         ABS_,
-        "abs_(Tensor input)\n\n`|self|`, the magnitude of each element; of the least integer, itself."
+        "abs_(Tensor input)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
     ),
-    method!(ABS_, "abs_()\n\n`|self|`, the magnitude of each element; of the least integer, itself."),
+    method!(
+        ABS_,
+        "abs_()\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
+    ),
     function!("", SIGN, "sign(Tensor input, *, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
     method!(SIGN, "sign(*, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
     function!("", SIGN_, "sign_(Tensor input)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
@@ -261,19 +264,19 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLOOR,
-        "floor(Tensor input, *, Tensor out=None)\n\nThe greatest integer not above each element."
+        "floor(Tensor input, *, Tensor out=None)\n\nThe largest integer not above each element."
     ),
-    method!(FLOOR, "floor(*, Tensor out=None)\n\nThe greatest integer not above each element."),
-    function!("", FLOOR_, "floor_(Tensor input)\n\nThe greatest integer not above each element."),
-    method!(FLOOR_, "floor_()\n\nThe greatest integer not above each element."),
+    method!(FLOOR, "floor(*, Tensor out=None)\n\nThe largest integer not above each element."),
+    function!("", FLOOR_, "floor_(Tensor input)\n\nThe largest integer not above each element."),
+    method!(FLOOR_, "floor_()\n\nThe largest integer not above each element."),
     function!(
         "",
         CEIL,
-        "ceil(Tensor input, *, Tensor out=None)\n\nThe least integer not below each element."
+        "ceil(Tensor input, *, Tensor out=None)\n\nThe smallest integer not below each element."
     ),
-    method!(CEIL, "ceil(*, Tensor out=None)\n\nThe least integer not below each element."),
-    function!("", CEIL_, "ceil_(Tensor input)\n\nThe least integer not below each element."),
-    method!(CEIL_, "ceil_()\n\nThe least integer not below each element."),
+    method!(CEIL, "ceil(*, Tensor out=None)\n\nThe smallest integer not below each element."),
+    function!("", CEIL_, "ceil_(Tensor input)\n\nThe smallest integer not below each element."),
+    method!(CEIL_, "ceil_()\n\nThe smallest integer not below each element."),
     function!(
         "",
         ROUND,

@@ -11,7 +11,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_VECTOR_NORM,
-        "linalg_vector_norm(Tensor input, Number ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the greatest or least magnitude, for 0 the number of nonzeros."
+        "linalg_vector_norm(Tensor input, Number ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(abs(self)^ord)^(1/ord)` along the given dimensions; for an infinite `ord` the maximum or minimum magnitude, for 0 the number of nonzeros."
     ),
     function!(
         "",

@@ -100,11 +100,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         AS_STRIDED_SCATTER,
-        "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\n`self` with `src` at the places that a view by strides has."
+        "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`."
     ),
     method!(
         AS_STRIDED_SCATTER,
-        "as_strided_scatter(Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\n`self` with `src` at the places that a view by strides has."
+        "as_strided_scatter(Tensor src, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of `self` in which the elements that `as_strided` would select are replaced by those of `src`."
     ),
 ];
 

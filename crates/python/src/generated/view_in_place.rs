@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         RESIZE_,
-        "resize_(int[] size, *, memory_format? memory_format=None)\n\nGives `self` other sizes, dense, growing its storage where it must; elements keep their place in memory."
+        "resize_(int[] size, *, memory_format? memory_format=None)\n\nGives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory."
     ),
     function!(
         "",

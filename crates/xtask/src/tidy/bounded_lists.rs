@@ -32,7 +32,7 @@ pub(super) const BOUNDED: &[(&str, usize, &str)] = &[
     ("crates/ops/src/native/pointwise/activation_piecewise.rs", 2, "one for each dimension"),
     ("crates/ops/src/native/nn/pooling/windows.rs", 1, "one for each spatial dimension"),
     ("crates/ops/src/native/linalg/combinations.rs", 1, "one for each argument"),
-    ("crates/ops/src/native/linalg/multi_dot.rs", 3, "one for each argument"),
+    ("crates/ops/src/native/linalg/multi_dot.rs", 5, "one for each argument"),
     ("crates/ops/src/native/reduce/max_min.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/index/index_reduce.rs", 1, "one for each dimension"),
     ("crates/ops/src/native/guarded_slices.rs", 1, "one for each argument"),

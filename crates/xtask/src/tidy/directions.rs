@@ -342,7 +342,7 @@ impl Crate {
         let mut found = vec![];
         for Mention { line, path, .. } in modules.mentions(module).iter().filter(|mention| mention.is_own) {
             let Some(target) = modules.home(path) else { continue };
-            let message = match self.place(&target) {
+            let message = match self.layer(&target) {
                 _ if target.is_empty() => format!("`{entry}` uses what `lib.rs` defines"),
                 Some((_, to)) if to == entry || self.everywhere.contains(&to) => continue,
                 Some((other, _)) if other < layer => continue,

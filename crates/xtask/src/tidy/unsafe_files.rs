@@ -48,15 +48,12 @@ pub(super) const UNSAFE_FILES: &[(&str, &str)] = &[
     ),
     ("crates/ops/src/native/linalg/matmul.rs", "operands reach the product as raw memory, under guards"),
     ("crates/ops/src/native/nn/pooling/", "channels are raw memory"),
-    (
-        "crates/ops/src/native/strided_gather.rs",
-        "reads elements that lie apart, at pointers the loops hand it",
-    ),
+    ("crates/ops/src/native/strided_gather.rs", "reads strided elements through pointers from the loops"),
     ("crates/ops/src/native/index/dim_index/scatter.rs", "threads write disjoint elements of one slice"),
     ("crates/ops/src/native/index/sort/first_k.rs", "reads elements of a slice as vectors"),
     (
         "crates/ops/src/native/guarded_slices.rs",
-        "turns guarded bytes into slices, and cuts a slice among threads",
+        "makes slices of guarded bytes, and splits a slice among threads",
     ),
     ("crates/parallel/src/affinity.rs", "system calls that set the affinity of threads have no safe form"),
     ("crates/parallel/src/pool.rs", "a job borrows from the caller's stack until all threads have left it"),

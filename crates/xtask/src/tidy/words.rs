@@ -66,6 +66,8 @@ const ALLOWED: &[&str] = &[
     "at_least",
     "least significant",
     "least squares",
+    "least common multiple",
+    "greatest common divisor",
     "decimal place",
 ];
 
