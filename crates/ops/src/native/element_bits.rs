@@ -1,105 +1,108 @@
-//! Element types as kernels of indexing meet them: bytes to move, numbers to add and to compare.
+//! Element types in indexing kernels: bits to copy, numbers to add, keys to sort by.
+//!
+//! Kernels that copy elements are instantiated for unsigned integers of the element's size, so that types of one size share code.
 
 use bytemuck::{Pod, Zeroable};
 use flambeau_core::{Element, Scalar};
 use half::{bf16, f16};
 
-/// An element type and what stands for it: any bytes are a value of these.
-pub(super) trait Stored: Element {
-    /// As many bytes, to be moved only.
-    type Bits: Moved;
-    /// The same as a number.
+/// The types that represent an element type in slices. Any bytes are a valid value of them, as those of `bool` are not.
+pub(super) trait ElementBits: Element {
+    /// An unsigned integer of the same size, for copies.
+    type Bits: RawBits;
+    /// A type of the same size with arithmetic.
     type Number: Numeric;
 }
 
-/// What is moved from place to place: of a result all bytes but 0 and 1 are kept out where they stand for truth values.
-pub(super) trait Moved: Pod + Send + Sync {
-    /// The value as a result holds it.
+/// Elements that are copied. Results of `bool` must hold no byte other than 0 and 1, though memory from elsewhere may: see
+/// [`BoolByte`].
+pub(super) trait RawBits: Pod + Send + Sync {
+    /// The value as it may be stored in a result: for `bool` 0 or 1, for other types the value itself.
     #[inline(always)]
-    fn settled(self) -> Self {
+    fn normalized(self) -> Self {
         self
     }
-    /// The same for elements that have been moved.
+    /// [`RawBits::normalized`] of each element, after a copy of bytes.
     #[inline(always)]
-    fn settle(_moved: &mut [Self]) {}
+    fn normalize_all(_copied: &mut [Self]) {}
 }
 
-/// What is added and multiplied.
-pub(super) trait Numeric: Moved {
-    /// The scalar, converted as a tensor of the type is filled.
+/// Elements with addition and multiplication.
+pub(super) trait Numeric: RawBits {
+    /// The scalar, converted as `fill_` converts it.
     fn of(value: Scalar) -> Self;
-    /// The sum; integers wrap, truth values are joined by `or`.
+    /// The sum; integers wrap, for `bool` it is logical or.
     fn plus(self, other: Self) -> Self;
-    /// The product; truth values are joined by `and`.
+    /// The product; integers wrap, for `bool` it is logical and.
     fn times(self, other: Self) -> Self;
     /// Whether it is zero.
     fn is_zero(self) -> bool;
 }
 
-/// What is compared and sorted.
+/// Elements that can be sorted.
 pub(super) trait Sortable: Numeric {
-    /// Whether some values are no numbers.
+    /// Whether the type has NaN.
     const HAS_NAN: bool;
-    /// A number that orders like the value, all NaN equal and greatest, both zeros equal; below 2^32 where the element has up
-    /// to four bytes.
-    fn order(self) -> u64;
+    /// An unsigned integer whose order is that of the values: NaN is the maximum, all NaN are equal, and so are both zeros. It is
+    /// below 2^32 for elements of up to four bytes.
+    fn sort_key(self) -> u64;
 }
 
-/// A truth value: a byte, true unless it is 0.
+/// The byte of a `bool` element: true unless it is 0. Views of other types, files and foreign memory may hold any byte.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
-pub(super) struct Truth(u8);
+pub(super) struct BoolByte(u8);
 
-impl Moved for Truth {
+impl RawBits for BoolByte {
     #[inline(always)]
-    fn settled(self) -> Self {
-        Truth(u8::from(self.0 != 0))
+    fn normalized(self) -> Self {
+        BoolByte(u8::from(self.0 != 0))
     }
     #[inline(always)]
-    fn settle(moved: &mut [Self]) {
-        moved.iter_mut().for_each(|value| *value = value.settled());
+    fn normalize_all(copied: &mut [Self]) {
+        copied.iter_mut().for_each(|value| *value = value.normalized());
     }
 }
 
-/// Numbers, and the bytes of all types but bool.
-macro_rules! moved_as_they_are {
+/// Numbers, and the bits of all types but `bool`: every value may be stored.
+macro_rules! raw_bits {
     ($($type:ty)*) => {$(
-        impl Moved for $type {}
+        impl RawBits for $type {}
     )*};
 }
 
-moved_as_they_are! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 }
+raw_bits! { u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 }
 
-impl Numeric for Truth {
+impl Numeric for BoolByte {
     fn of(value: Scalar) -> Self {
-        Truth(u8::from(value.to_bool()))
+        BoolByte(u8::from(value.to_bool()))
     }
     fn plus(self, other: Self) -> Self {
-        Truth(u8::from(self.0 | other.0 != 0))
+        BoolByte(u8::from(self.0 | other.0 != 0))
     }
     fn times(self, other: Self) -> Self {
-        Truth(u8::from(self.0 != 0 && other.0 != 0))
+        BoolByte(u8::from(self.0 != 0 && other.0 != 0))
     }
     fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-impl Sortable for Truth {
+impl Sortable for BoolByte {
     const HAS_NAN: bool = false;
-    fn order(self) -> u64 {
+    fn sort_key(self) -> u64 {
         u64::from(self.0 != 0)
     }
 }
 
-impl Stored for bool {
-    type Bits = Truth;
-    type Number = Truth;
+impl ElementBits for bool {
+    type Bits = BoolByte;
+    type Number = BoolByte;
 }
 
 macro_rules! integers {
     ($($rust:ty, $bits:ty;)*) => {$(
-        impl Stored for $rust {
+        impl ElementBits for $rust {
             type Bits = $bits;
             type Number = $rust;
         }
@@ -125,8 +128,8 @@ macro_rules! integers {
         impl Sortable for $rust {
             const HAS_NAN: bool = false;
             #[inline(always)]
-            fn order(self) -> u64 {
-                // Moved up so that the least value is 0; of the upper bits only those of the type stay.
+            fn sort_key(self) -> u64 {
+                // Shifted so that the minimum becomes 0, then zero-extended.
                 (self.wrapping_sub(<$rust>::MIN) as $bits).into()
             }
         }
@@ -137,7 +140,7 @@ integers! { u8, u8; i8, u8; i16, u16; i32, u32; i64, u64; }
 
 macro_rules! floats {
     ($($rust:ty, $bits:ty, $signed:ty;)*) => {$(
-        impl Stored for $rust {
+        impl ElementBits for $rust {
             type Bits = $bits;
             type Number = $rust;
         }
@@ -163,9 +166,10 @@ macro_rules! floats {
         impl Sortable for $rust {
             const HAS_NAN: bool = true;
             #[inline(always)]
-            fn order(self) -> u64 {
+            fn sort_key(self) -> u64 {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
-                // A sign and a magnitude, as one number that grows with the value: without a branch, since signs are anyhow.
+                // The bits of a float are a sign and a magnitude. For an unsigned integer of the same order all bits of negative
+                // numbers are inverted, and only the sign bit of others. Without a branch: signs are not predictable.
                 let bits = self.to_bits();
                 let flipped = bits ^ (((bits as $signed) >> (<$bits>::BITS - 1)) as $bits | SIGN);
                 let ordered = if bits == SIGN { SIGN } else { flipped };

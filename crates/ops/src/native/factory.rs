@@ -2,6 +2,8 @@
 
 pub mod arange_linspace;
 pub mod copy;
-pub mod diag_meshgrid;
+pub mod diag;
 pub mod empty_full;
+pub mod meshgrid;
 pub mod to_contiguous;
+pub mod tril_triu_indices;

@@ -1,4 +1,4 @@
-//! The macro that turns a formula into a kernel and the function that finds its shape and type.
+//! The macro that makes of a formula a structured kernel: the function that computes elements, and the meta function.
 
 use crate::Tensor;
 use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
@@ -6,28 +6,28 @@ use crate::vectorized::Float;
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 use smallvec::SmallVec;
 
-/// The chain rule: `grad * slope`, but what arrived where that is 0, so that a branch that was not taken leaves no NaN even where
-/// its slope is not finite.
+/// The chain rule: `grad * slope`, but 0 (with the sign of `grad`) where `grad` is 0. So a branch of `where` that was not chosen
+/// yields no NaN, even where its derivative is not finite.
 #[inline(always)]
-pub(super) fn chained<V: Float>(grad: V, slope: V) -> V {
+pub(super) fn chain_rule<V: Float>(grad: V, slope: V) -> V {
     V::select(grad.eq(V::zero()), grad, grad * slope)
 }
 
-/// Builds for one tensor and a result of its type, which an `out` must have too.
+/// Builds the iterator of a unary operator whose result has the type of its argument; an `out` tensor must have it too.
 #[inline]
 pub(super) fn build_unary_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
     iter.build_unary_op(self_)?;
     check_out(iter, iter.common_dtype())
 }
 
-/// Builds a question about one tensor, whose answer is written into truth values only.
+/// Builds the iterator of a unary predicate, such as `isnan`; an `out` tensor must be of bool.
 #[inline]
-pub(super) fn build_truth_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
+pub(super) fn build_predicate_op<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
     iter.build_unary_bool_op(self_)?;
     check_out(iter, ScalarType::Bool)
 }
 
-/// Refuses an `out` of another type than `expected`.
+/// Refuses an `out` tensor of another type than `expected`.
 #[inline]
 pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Result<()> {
     if iter.trivial().is_none() {
@@ -37,10 +37,10 @@ pub(super) fn check_out(iter: &TensorIterator<'_>, expected: ScalarType) -> Resu
     Ok(())
 }
 
-/// A list of structured operators, each a formula on lanes.
+/// A list of structured pointwise operators, each given by a formula on vectors.
 ///
-/// First the loop of [`loops`](crate::loops) and the trait it takes; then, for each operator, how the iterator is built, the
-/// tensors with the names their lanes have in the formula, and the arguments that are not tensors:
+/// First come the loop of [`loops`](crate::loops) and the trait of formulas that it takes. Then come, for each operator: the method
+/// that builds the iterator, the tensor arguments with the names of their vectors in the formula, and the other arguments.
 ///
 /// ```text
 /// formulas! { float_kernel(FloatFormula, Float) -> V:
@@ -85,15 +85,16 @@ macro_rules! formulas {
     )*};
     (@tensor $tensor:ident) => { &$crate::Tensor };
     (@build build_unary_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_unary_op($iter, $tensor) };
-    (@build build_truth_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_truth_op($iter, $tensor) };
+    (@build build_predicate_op $iter:ident $tensor:ident) => { $crate::native::formulas::build_predicate_op($iter, $tensor) };
     (@build build_converted_op $iter:ident $tensor:ident) => {
         $iter.build_from(&[$tensor], $crate::tensor_iterator::Config::SAME)
     };
     (@build $build:ident $iter:ident $($tensor:ident),+) => { $iter.$build($($tensor),+) };
 }
 
-/// The forms of an operator that take a number: it is wrapped, so that it ranks below tensors in promotion.
-macro_rules! with_numbers {
+/// The overloads of an operator that take a number. It becomes a wrapped number, which has a lower rank than tensors in type
+/// promotion.
+macro_rules! scalar_overloads {
     ($($function:ident, $in_place:ident($($arg:ident: $ty:ty),*) = $of_tensors:ident, $of_tensors_in_place:ident;)*) => {$(
         #[doc = concat!("[`", stringify!($of_tensors), "`](crate::ops::", stringify!($of_tensors), ") with a number.")]
         pub fn $function(self_: &$crate::Tensor, other: flambeau_core::Scalar $(, $arg: $ty)*) -> flambeau_core::Result<$crate::Tensor> {
@@ -107,9 +108,9 @@ macro_rules! with_numbers {
     )*};
 }
 
-/// Builds for one tensor and numbers that take part in promotion: `clamp`, `pow`. The numbers become operands only where they
-/// change the type, and the formula never reads them there.
-pub(super) fn build_with_numbers<'a>(
+/// Builds the iterator for one tensor and numbers that take part in type promotion, as in `clamp` and `pow`. The numbers become
+/// operands only where they change the result type; the formula reads them from its own fields.
+pub(super) fn build_with_scalars<'a>(
     iter: &mut TensorIterator<'a>,
     self_: &'a Tensor,
     numbers: impl IntoIterator<Item = Scalar>,

@@ -1,5 +1,5 @@
-//! Elements of guarded tensors as slices: what kernels that move elements about by index are written in.
-#![expect(unsafe_code, reason = "turns guarded bytes into slices, and cuts a slice among threads")]
+//! Elements of guarded tensors as slices, for kernels that gather, scatter and sort.
+#![expect(unsafe_code, reason = "makes slices of guarded bytes, and splits a slice among threads")]
 
 use crate::Tensor;
 use crate::parallel::parallel_for;
@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The bytes that a tensor reaches, from its first element to its last.
+/// The memory of a tensor, from its first element to its last.
 ///
-/// - (inside) `count` elements of `size` bytes from `first`, aligned, lie in a storage that is guarded for `'g`: for writing,
-///   and reached by no other span, where `writable`.
+/// - (inside) `count` elements of `size` bytes from `first`, aligned, are in a storage that is guarded for `'g`. Where `writable`, it
+///   is guarded for writing, and no other span overlaps it.
 struct Span<'g> {
     first: *mut u8,
     count: usize,
@@ -46,15 +46,15 @@ impl Span<'_> {
     }
 }
 
-/// The elements of a call's tensors, by their place in the call. An element's place in a slice is its offset from the first
-/// element of the tensor: the sum of index times stride.
+/// The elements of the inputs and outputs of a kernel. The index in a slice is the offset from the tensor's first element: the sum
+/// of index times stride.
 pub(super) struct Slices<'g> {
     reads: SmallVec<[Span<'g>; 4]>,
     writes: SmallVec<[Span<'g>; 2]>,
 }
 
 impl<'g> Slices<'g> {
-    /// Of tensors whose guards are held for `'g`.
+    /// Requires that the tensors' guards are held for `'g`.
     fn of(guarded: Guarded<'_>, reads: &[&Tensor], writes: &[&Tensor]) -> Result<Self> {
         let spans = |tensors: &[&Tensor], writable: bool| {
             tensors.iter().map(move |t| Span::new(guarded, t, writable)).collect::<Result<Vec<_>>>()
@@ -62,7 +62,7 @@ impl<'g> Slices<'g> {
         Ok(Slices { reads: spans(reads, false)?.into(), writes: spans(writes, true)?.into() })
     }
 
-    /// The elements of input `at`, as a type of their size.
+    /// The elements of input number `at`, as a type of the same size.
     pub(super) fn read<T: Pod>(&self, at: usize) -> Result<&'g [T]> {
         match self.reads.get(at) {
             // SAFETY: (inside); nobody writes while a guard for reading is held, and any bytes are a `Pod`.
@@ -73,7 +73,7 @@ impl<'g> Slices<'g> {
         }
     }
 
-    /// The elements of output `at`, as a type of their size; once.
+    /// The elements of output number `at`, as a type of the same size. Only the first call for each output succeeds.
     pub(super) fn write<T: Pod>(&self, at: usize) -> Result<&'g mut [T]> {
         match self.writes.get(at) {
             // SAFETY: (inside): no other span reaches there, and `writable` is taken, so this is the only slice of it.
@@ -85,8 +85,8 @@ impl<'g> Slices<'g> {
     }
 }
 
-/// Calls `body` with the elements of `reads` and `writes`, under their guards. What is written must share no storage with
-/// anything else: see [`apart`].
+/// Calls `body` with the elements of `reads` and `writes`, under their guards. Tensors in `writes` must share no storage with any
+/// other argument: see [`non_aliasing`].
 ///
 /// # Errors
 /// `Device` for tensors that are not on the host, `Aliasing` for shared storages, those of the guards, and `body`'s.
@@ -100,7 +100,7 @@ pub(super) fn with_slices<R>(
     with_scratch(name, reads, writes, |guarded| body(&Slices::of(guarded, reads, writes)?))
 }
 
-/// Whether all are on the host, and what is written stands alone.
+/// Refuses tensors on other devices, and outputs that share a storage with another tensor.
 fn check(name: &str, reads: &[&Tensor], writes: &[&Tensor]) -> Result<()> {
     for tensor in reads.iter().chain(writes) {
         ensure!(
@@ -121,9 +121,9 @@ fn check(name: &str, reads: &[&Tensor], writes: &[&Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// `tensor`, or a copy of it where it shares memory with what is about to be written: of the same strides, which the
-/// caller may have read already.
-pub(super) fn apart(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
+/// `tensor`, or a copy of it if it shares its storage with `written`. The copy has the same strides, which the caller may have read
+/// before.
+pub(super) fn non_aliasing(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
     if !Storage::ptr_eq(tensor.storage(), written.storage()) {
         return Ok(tensor.clone());
     }
@@ -134,15 +134,15 @@ pub(super) fn apart(tensor: &Tensor, written: &Tensor) -> Result<Tensor> {
     crate::structured::private_copy(&reached)?.alias_as(sizes, strides, 0)
 }
 
-/// A slice that threads write disjoint parts of.
+/// A slice whose disjoint parts are written by several threads.
 struct Parts<T>(*mut T);
 
-// SAFETY: each thread reaches its own part, which `fill` cuts out.
+// SAFETY: each thread accesses only its own part, which `fill` gives it.
 unsafe impl<T: Send> Sync for Parts<T> {}
 
 impl<T> Parts<T> {
     /// # Safety
-    /// - (disjoint) `range` lies inside the slice, and no other part that lives meets it.
+    /// - (disjoint) `range` is inside the slice, and overlaps no other part that is alive.
     #[expect(clippy::mut_from_ref, reason = "disjoint parts of one slice")]
     unsafe fn get(&self, range: Range<usize>) -> &mut [T] {
         // SAFETY: (disjoint).
@@ -150,7 +150,8 @@ impl<T> Parts<T> {
     }
 }
 
-/// Calls `f` with parts of `out` that cover it, each a whole number of `unit`s long, on several threads where it is large.
+/// Splits `out` into parts whose lengths are multiples of `unit`, and calls `f` with the range and the elements of each, on several
+/// threads if `out` is large.
 pub(super) fn fill<T: Send>(out: &mut [T], unit: usize, f: impl Fn(Range<usize>, &mut [T]) + Sync) {
     let unit = unit.max(1);
     let parts = Parts(out.as_mut_ptr());

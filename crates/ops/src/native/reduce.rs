@@ -1,8 +1,16 @@
 //! Operators that combine the elements of dimensions: reductions, scans, softmax, order statistics.
 
 pub mod bincount_histc;
+pub mod cummax_cummin;
 pub mod cumsum_cumprod;
-pub mod diff_trapezoid_gradient;
-pub mod median_mode_quantile;
+pub mod diff;
+pub mod gradient;
+pub mod max_min;
+pub mod median_mode;
+pub mod quantile;
+mod reduced_spec;
 pub mod softmax;
 pub mod sum_prod_any;
+pub mod trapezoid;
+pub mod var_mean;
+pub mod vector_norm;

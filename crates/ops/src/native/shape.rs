@@ -1,8 +1,10 @@
 //! Views of tensors, their derivatives, and tensors joined, cut and repeated.
 
 pub mod cat_stack;
+pub mod constant_pad;
+pub mod flip_roll;
 pub mod movedim_flatten;
-pub mod repeat_roll_pad;
+pub mod repeat;
 pub mod split;
 pub mod view;
 pub mod view_backward;

@@ -1,18 +1,18 @@
-//! Walking several tensors together in row-major order, a stretch of the innermost dimension at a time.
+//! Iteration over several tensors together in row-major order, one run of the innermost dimension at a time.
 
 use flambeau_core::DimVec;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Sizes, and the strides of `K` tensors over them; neighbouring dimensions that all tensors walk as one are one.
-pub(super) struct Walk<const K: usize> {
-    /// Outermost first, at least one.
+/// Sizes, and the strides of `K` tensors over them; adjacent dimensions that are contiguous to each other in all tensors are merged.
+pub(super) struct StridedIter<const K: usize> {
+    /// Sizes and strides, outermost first, at least one.
     dims: SmallVec<[(usize, [i64; K]); 6]>,
     numel: usize,
 }
 
-impl<const K: usize> Walk<K> {
-    /// Over `sizes`, with as many strides for each tensor, in elements; those of a tensor walked backwards are negative.
+impl<const K: usize> StridedIter<K> {
+    /// Over `sizes`, with as many strides for each tensor, in elements; those of a tensor that is traversed backwards are negative.
     pub(super) fn new(sizes: &[i64], strides: [&[i64]; K]) -> Self {
         let mut dims: SmallVec<[(usize, [i64; K]); 6]> = SmallVec::new();
         for (d, &size) in sizes.iter().enumerate().filter(|(_, size)| **size != 1) {
@@ -30,29 +30,29 @@ impl<const K: usize> Walk<K> {
             dims.push((1, [0; K]));
         }
         let numel = if sizes.contains(&0) { 0 } else { dims.iter().map(|d| d.0).product() };
-        Walk { dims, numel }
+        StridedIter { dims, numel }
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub(super) fn numel(&self) -> usize {
         self.numel
     }
 
-    /// How far each tensor steps from one element of a stretch to the next.
+    /// The strides of the innermost dimension: from one element of a run to the next.
     pub(super) fn steps(&self) -> [i64; K] {
         self.dims[self.dims.len() - 1].1
     }
 
-    /// If there are two dimensions: the length of the inner one, and how far each tensor steps along the outer one.
-    pub(super) fn rows(&self) -> Option<(usize, [i64; K])> {
+    /// If two dimensions are left after merging: the size of the inner one, and the strides of the outer one.
+    pub(super) fn as_matrix(&self) -> Option<(usize, [i64; K])> {
         match self.dims.as_slice() {
             [(_, steps), (width, _)] => Some((*width, *steps)),
             _ => None,
         }
     }
 
-    /// Calls `f` with the offsets of the first element and the length of each stretch of the elements in `range`.
-    pub(super) fn stretches(&self, range: Range<usize>, mut f: impl FnMut([i64; K], usize)) {
+    /// Calls `f` for each run of the elements in `range`, with the offsets of its first element and its length.
+    pub(super) fn for_each_run(&self, range: Range<usize>, mut f: impl FnMut([i64; K], usize)) {
         let (width, steps) = self.dims[self.dims.len() - 1];
         let mut at = range.start;
         while at < range.end {
@@ -76,9 +76,9 @@ impl<const K: usize> Walk<K> {
     }
 
     /// Calls `f` with the offsets of every element.
-    pub(super) fn each(&self, mut f: impl FnMut([i64; K])) {
+    pub(super) fn for_each(&self, mut f: impl FnMut([i64; K])) {
         let steps = self.steps();
-        self.stretches(0..self.numel, |first, n| {
+        self.for_each_run(0..self.numel, |first, n| {
             for j in 0..n as i64 {
                 f(std::array::from_fn(|k| first[k] + j * steps[k]));
             }
@@ -87,7 +87,7 @@ impl<const K: usize> Walk<K> {
 }
 
 /// `strides` with that of dimension `dim` set to 0; a tensor without dimensions has none.
-pub(super) fn without(strides: &[i64], dim: usize) -> DimVec {
+pub(super) fn with_zero_stride(strides: &[i64], dim: usize) -> DimVec {
     let mut strides = DimVec::from_slice(strides);
     if let Some(stride) = strides.get_mut(dim) {
         *stride = 0;

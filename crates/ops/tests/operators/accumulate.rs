@@ -2,7 +2,7 @@
 
 use crate::support::{layouts, sample, values};
 use flambeau_core::{ErrorKind, ReadGuard, Result, ScalarType};
-use flambeau_ops::native::accumulate::{accumulate_, accumulate_scaled_};
+use flambeau_ops::native::pointwise::accumulate::{accumulate_, accumulate_scaled_};
 use flambeau_ops::{Tensor, ops};
 
 const TYPES: [ScalarType; 5] =

@@ -1,9 +1,9 @@
-//! Evenly spaced numbers.
+//! `arange`, `linspace` and `logspace`.
 
 use crate::{Tensor, dispatch_all_types, loops, ops};
 use flambeau_core::{Device, Element, Layout, Result, Scalar, ScalarType, default_dtype, ensure};
 
-/// The whole numbers from 0 to before `end`.
+/// The integers in `0..end`.
 pub fn arange(
     end: Scalar,
     dtype: Option<ScalarType>,
@@ -14,7 +14,7 @@ pub fn arange(
     arange_step(Scalar::Int(0), end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
-/// Numbers from `start` to before `end`, one apart.
+/// Numbers in `start..end` with a step of 1.
 pub fn arange_start(
     start: Scalar,
     end: Scalar,
@@ -26,7 +26,7 @@ pub fn arange_start(
     arange_step(start, end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
-/// Numbers from `start` to before `end`, `step` apart: element i is `start + i * step`, computed in f64 or i64.
+/// Numbers in `start..end`: element i is `start + i * step`, computed in f64 or i64.
 pub fn arange_step(
     start: Scalar,
     end: Scalar,
@@ -54,7 +54,7 @@ pub fn arange_step(
     Ok(out)
 }
 
-/// How many numbers lie from `start` to before `end`; of integers in integers, which f64 does not hold past 2^53.
+/// The number of elements of [`arange_step`]; for integers computed in integers, since f64 is not exact above 2^53.
 fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> Result<i64> {
     let (from, to) = (start.to_f64(), end.to_f64());
     ensure!(step.to_f64() != 0.0, InvalidArgument, "arange: step must be nonzero");
@@ -81,8 +81,8 @@ fn arange_size(start: Scalar, end: Scalar, step: Scalar, dtype: ScalarType) -> R
     Ok(size as i64)
 }
 
-/// `steps` numbers from `start` to `end`, both included. Each is counted from the nearer end, so that both ends are met exactly;
-/// integers are truncated.
+/// `steps` numbers from `start` to `end`, both included. Each is computed from the nearer end, so that both ends are exact; for
+/// integer types they are truncated.
 pub fn linspace(
     start: Scalar,
     end: Scalar,
@@ -108,7 +108,7 @@ pub fn linspace(
     Ok(out)
 }
 
-/// The points of `linspace`.
+/// Element i of `linspace`, computed from the nearer end.
 fn spaced(from: f64, to: f64, steps: usize) -> impl Fn(usize) -> f64 + Sync {
     let step = (to - from) / (steps.max(2) - 1) as f64;
     move |i| if i < steps / 2 { from + step * i as f64 } else { to - step * (steps - 1 - i) as f64 }
@@ -164,7 +164,7 @@ pub fn linspace_scalar_tensor(
     linspace(start, end_of("end", end)?, steps, dtype, layout, device, pin_memory)
 }
 
-/// `steps` powers of `base`, whose exponents [`linspace`] gives from `start` to `end`; for integers both are truncated.
+/// `base` to the power of each element of [`linspace`] from `start` to `end`; for integer types both are truncated first.
 #[allow(clippy::too_many_arguments, reason = "the schema has as many")]
 pub fn logspace(
     start: Scalar,
@@ -206,67 +206,10 @@ macro_rules! logspaces {
 }
 
 logspaces! {
-    /// Powers between those of two tensors without dimensions.
+    /// [`logspace`] between two tensors without dimensions.
     logspace_tensor_tensor(start: &Tensor, end: &Tensor) = end_of("start", start)?, end_of("end", end)?;
-    /// Powers from that of a tensor to that of a number.
+    /// [`logspace`] from a tensor to a number.
     logspace_tensor_scalar(start: &Tensor, end: Scalar) = end_of("start", start)?, end;
-    /// Powers from that of a number to that of a tensor.
+    /// [`logspace`] from a number to a tensor.
     logspace_scalar_tensor(start: Scalar, end: &Tensor) = start, end_of("end", end)?;
-}
-
-/// The rows and the columns of the places of a matrix that lie in a triangle: `columns` says which of a row.
-fn triangle(
-    name: &str,
-    row: i64,
-    col: i64,
-    columns: impl Fn(i64) -> std::ops::Range<i64>,
-    options: (Option<ScalarType>, Option<Layout>, Option<Device>),
-) -> Result<Tensor> {
-    ensure!(row >= 0, InvalidArgument, "{name}: row must be non-negative, got {row}");
-    ensure!(col >= 0, InvalidArgument, "{name}: col must be non-negative, got {col}");
-    let (dtype, layout, device) = options;
-    // Every row is walked: more than there is room for are refused before.
-    ensure!(row <= 1 << 32, OutOfMemory, "{name}: a matrix of {row} rows has too many places");
-    let mut count = 0i64;
-    for r in 0..if col == 0 { 0 } else { row } {
-        count = count.saturating_add(columns(r).end - columns(r).start);
-    }
-    let made = ops::empty_memory_format(&[2, count], Some(ScalarType::I64), layout, device, None, None)?;
-    if !made.device().is_meta() && count > 0 {
-        let mut places = Vec::new();
-        let room = places.try_reserve_exact(2 * count as usize);
-        ensure!(room.is_ok(), OutOfMemory, "{name}: {count} places");
-        places.extend((0..row).flat_map(|r| columns(r).map(move |_| r)));
-        places.extend((0..row).flat_map(&columns));
-        ops::copy_(&made, &Tensor::from_vec(places, &[2, count])?, false)?;
-    }
-    made.to(dtype.unwrap_or(ScalarType::I64))
-}
-
-/// The places on and below a diagonal of a matrix.
-pub fn tril_indices(
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let end = |r: i64| r.saturating_add(offset).saturating_add(1).clamp(0, col);
-    triangle("tril_indices", row, col, |r| 0..end(r), (dtype, layout, device))
-}
-
-/// The places on and above a diagonal of a matrix.
-pub fn triu_indices(
-    row: i64,
-    col: i64,
-    offset: i64,
-    dtype: Option<ScalarType>,
-    layout: Option<Layout>,
-    device: Option<Device>,
-    _pin_memory: Option<bool>,
-) -> Result<Tensor> {
-    let start = |r: i64| r.saturating_add(offset).clamp(0, col);
-    triangle("triu_indices", row, col, |r| start(r)..col, (dtype, layout, device))
 }

@@ -1,8 +1,8 @@
-//! Copies: into other memory, another order, another type.
+//! `copy_`, `clone`, `_to_copy` and `fill_`.
 
-use crate::native::factory::empty_full::dense_strides;
 use crate::host_copies::HostCopies;
 use crate::loops::{self, NumberFormula};
+use crate::native::factory::empty_full::dense_strides;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::Number;
@@ -32,8 +32,8 @@ fn ensure_broadcasts(self_: &Tensor, src: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The same where one of the two is on another device than the host, which has no kernel of its own: bytes where they lie alike, else
-/// by way of the host.
+/// [`copy_`] where one of the two is on a device without a kernel for it: a copy of bytes if type and geometry agree and both are
+/// contiguous, else through copies on the host.
 pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<()> {
     if self_.is_same(src) {
         return Ok(());
@@ -42,12 +42,12 @@ pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) ->
     if self_.numel() == 0 {
         return Ok(());
     }
-    let lie_alike = self_.dtype() == src.dtype()
+    let have_same_layout = self_.dtype() == src.dtype()
         && self_.sizes() == src.sizes()
         && self_.is_contiguous()
         && src.is_contiguous()
         && !Storage::ptr_eq(self_.storage(), src.storage());
-    if lie_alike {
+    if have_same_layout {
         let start = |t: &Tensor| t.storage_offset() as usize * t.dtype().size();
         let nbytes = src.numel() as usize * src.dtype().size();
         return Storage::copy_range((src.storage(), start(src)), (self_.storage(), start(self_)), nbytes)
@@ -59,7 +59,7 @@ pub fn copy_between_devices(self_: &Tensor, src: &Tensor, non_blocking: bool) ->
     copies.write_back()
 }
 
-/// A copy in memory of its own.
+/// A copy with its own storage.
 pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tensor> {
     let format = memory_format.unwrap_or(MemoryFormat::Preserve);
     let copy = match format {
@@ -73,7 +73,7 @@ pub fn clone(self_: &Tensor, memory_format: Option<MemoryFormat>) -> Result<Tens
     Ok(copy)
 }
 
-/// A copy of another type, on another device or in another order.
+/// A copy of another type, on another device or in another memory format.
 pub fn to_copy(
     self_: &Tensor,
     dtype: Option<ScalarType>,
@@ -101,7 +101,7 @@ pub fn to_copy(
     Ok(copy)
 }
 
-/// Writes one value everywhere.
+/// Writes `value` to all elements.
 pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
     #[derive(Clone, Copy)]
     struct Constant(Scalar);
@@ -117,7 +117,7 @@ pub fn fill_(self_: &Tensor, value: Scalar) -> Result<()> {
     if iter.is_meta() { Ok(()) } else { loops::any_kernel(&iter, Constant(value)) }
 }
 
-/// Writes zeros everywhere.
+/// Writes 0 to all elements.
 pub fn zero_(self_: &Tensor) -> Result<()> {
     ops::fill__scalar(self_, Scalar::Int(0))
 }
@@ -129,14 +129,14 @@ pub fn copy(self_: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Tensor> 
     Ok(copy)
 }
 
-/// A tensor like `self_` with one value everywhere.
+/// A tensor like `self_` filled with `value`.
 pub fn fill(self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let filled = ops::empty_like(self_, None, None, None, None, None)?;
     ops::fill__scalar(&filled, value)?;
     Ok(filled)
 }
 
-/// The same with the value of a tensor without dimensions.
+/// [`fill`] with the value of a tensor without dimensions.
 pub fn fill_tensor(self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     ensure!(
         value.dim() == 0,

@@ -1,4 +1,4 @@
-//! Tensors made from nothing but sizes.
+//! `empty`, `full`, `zeros`, `ones`, `eye`, and their `*_like` and `new_*` forms.
 
 use crate::native::shape::view;
 use crate::structured::TensorSpec;
@@ -8,7 +8,7 @@ use flambeau_core::{
     Device, DimVec, Layout, MemoryFormat, Result, Scalar, ScalarType, default_dtype, ensure, shape,
 };
 
-/// Refuses what no kernel here makes yet.
+/// Refuses layouts and memory that are not implemented.
 pub(crate) fn check_options(name: &str, layout: Option<Layout>, pin_memory: Option<bool>) -> Result<()> {
     ensure!(
         layout.unwrap_or_default() == Layout::Strided,
@@ -20,7 +20,7 @@ pub(crate) fn check_options(name: &str, layout: Option<Layout>, pin_memory: Opti
     Ok(())
 }
 
-/// A tensor without values.
+/// An uninitialized tensor.
 pub fn empty(
     size: &[i64],
     dtype: Option<ScalarType>,
@@ -63,7 +63,7 @@ pub fn ones(
     full(size, Scalar::Int(1), Some(dtype.unwrap_or_else(default_dtype)), layout, device, pin_memory)
 }
 
-/// A tensor of one value, of the value's type unless another is asked for.
+/// A tensor filled with `fill_value`, by default of that value's type.
 pub fn full(
     size: &[i64],
     fill_value: Scalar,
@@ -81,7 +81,7 @@ pub fn full(
     Ok(made)
 }
 
-/// A tensor without values, of the given strides.
+/// An uninitialized tensor with the given strides.
 pub fn empty_strided(
     size: &[i64],
     stride: &[i64],
@@ -100,7 +100,7 @@ pub fn empty_strided(
     Tensor::empty_with_strides(size, stride, dtype, device).map_err(|e| e.context("empty_strided"))
 }
 
-/// One number without dimensions, of the default floating point type unless another is asked for.
+/// A tensor without dimensions that holds a number, by default of the default floating point type.
 pub fn scalar_tensor(
     s: Scalar,
     dtype: Option<ScalarType>,
@@ -111,7 +111,7 @@ pub fn scalar_tensor(
     full(&[], s, Some(dtype.unwrap_or_else(default_dtype)), layout, device, pin_memory)
 }
 
-/// Ones on the diagonal of a square matrix of zeros.
+/// The identity matrix.
 pub fn eye(
     n: i64,
     dtype: Option<ScalarType>,
@@ -122,7 +122,7 @@ pub fn eye(
     eye_m(n, n, dtype, layout, device, pin_memory)
 }
 
-/// Ones on the diagonal of a matrix of zeros.
+/// A matrix with ones on the diagonal and zeros elsewhere.
 pub fn eye_m(
     n: i64,
     m: i64,
@@ -140,7 +140,7 @@ pub fn eye_m(
     Ok(made)
 }
 
-/// A tensor without values of the sizes of another, and of its type, device and order of dimensions unless others are asked for.
+/// An uninitialized tensor with the sizes of another, and by default with its type, device and order of dimensions.
 pub fn empty_like(
     self_: &Tensor,
     dtype: Option<ScalarType>,
@@ -163,7 +163,7 @@ pub fn empty_like(
     }
 }
 
-/// Its strides if it is dense, and otherwise strides without gaps in the order of its own.
+/// The strides of `tensor` if it is dense, otherwise dense strides of the same order.
 pub(crate) fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
     if shape::is_non_overlapping_and_dense(tensor.sizes(), tensor.strides()) {
         return Ok(DimVec::from_slice(tensor.strides()));
@@ -171,19 +171,19 @@ pub(crate) fn dense_strides(tensor: &Tensor) -> Result<DimVec> {
     pointwise_strides(&[tensor])
 }
 
-/// The strides of what a pointwise operator makes of these.
+/// The strides of the result of a pointwise operator on the operands.
 pub(crate) fn pointwise_strides(operands: &[&Tensor]) -> Result<DimVec> {
-    let abstracted = |operand: &&Tensor| {
+    let to_meta = |operand: &&Tensor| {
         Tensor::empty_with_strides(operand.sizes(), operand.strides(), ScalarType::F32, Device::META)
     };
-    let abstracted: Vec<Tensor> = operands.iter().map(abstracted).collect::<Result<_>>()?;
+    let operands: Vec<Tensor> = operands.iter().map(to_meta).collect::<Result<_>>()?;
     let mut iter = TensorIterator::functional("empty_like");
-    abstracted.iter().for_each(|operand| iter.add_input(operand));
+    operands.iter().for_each(|operand| iter.add_input(operand));
     iter.build(Config::SAME)?;
     Ok(DimVec::from_slice(iter.take_result()?.strides()))
 }
 
-/// Zeros in the sizes of another tensor.
+/// A tensor of zeros with the sizes of another.
 pub fn zeros_like(
     self_: &Tensor,
     dtype: Option<ScalarType>,
@@ -195,7 +195,7 @@ pub fn zeros_like(
     full_like(self_, Scalar::Int(0), dtype, layout, device, pin_memory, memory_format)
 }
 
-/// Ones in the sizes of another tensor.
+/// A tensor of ones with the sizes of another.
 pub fn ones_like(
     self_: &Tensor,
     dtype: Option<ScalarType>,
@@ -207,7 +207,7 @@ pub fn ones_like(
     full_like(self_, Scalar::Int(1), dtype, layout, device, pin_memory, memory_format)
 }
 
-/// One value in the sizes of another tensor, and in its type unless another is asked for.
+/// A tensor filled with `fill_value`, with the sizes and by default the type of another.
 pub fn full_like(
     self_: &Tensor,
     fill_value: Scalar,
@@ -222,7 +222,7 @@ pub fn full_like(
     Ok(made)
 }
 
-/// A tensor without values, of the type and device of another unless others are asked for.
+/// An uninitialized tensor of the given sizes, by default of the type and on the device of another.
 pub fn new_empty(
     self_: &Tensor,
     size: &[i64],
@@ -235,7 +235,7 @@ pub fn new_empty(
     ops::empty_memory_format(size, Some(dtype), layout, Some(device), pin_memory, None)
 }
 
-/// The same of the given strides.
+/// [`new_empty`] with the given strides.
 pub fn new_empty_strided(
     self_: &Tensor,
     size: &[i64],
@@ -249,7 +249,7 @@ pub fn new_empty_strided(
     ops::empty_strided(size, stride, Some(dtype), layout, Some(device), pin_memory)
 }
 
-/// One value, in the type and on the device of another tensor.
+/// A tensor filled with `fill_value`, by default of the type and on the device of another.
 pub fn new_full(
     self_: &Tensor,
     size: &[i64],
@@ -264,7 +264,7 @@ pub fn new_full(
     Ok(made)
 }
 
-/// Zeros, in the type and on the device of another tensor.
+/// A tensor of zeros, by default of the type and on the device of another.
 pub fn new_zeros(
     self_: &Tensor,
     size: &[i64],
@@ -276,7 +276,7 @@ pub fn new_zeros(
     new_full(self_, size, Scalar::Int(0), dtype, layout, device, pin_memory)
 }
 
-/// Ones, in the type and on the device of another tensor.
+/// A tensor of ones, by default of the type and on the device of another.
 pub fn new_ones(
     self_: &Tensor,
     size: &[i64],
@@ -288,7 +288,7 @@ pub fn new_ones(
     new_full(self_, size, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
-/// A tensor without values whose dimensions lie in memory in the order `physical_layout`, outermost first.
+/// An uninitialized tensor whose dimensions have the order `physical_layout` in memory, outermost first.
 pub fn empty_permuted(
     size: &[i64],
     physical_layout: &[i64],
@@ -307,9 +307,9 @@ pub fn empty_permuted(
         physical_layout.len()
     );
     let order = crate::native::shape::view::wrap_dims(NAME, physical_layout, size.len())?;
-    let inside: Vec<i64> = order.iter().map(|d| size[*d]).collect();
-    let strides = shape::contiguous_strides(&inside);
-    let mut wanted = vec![0; size.len()];
-    order.iter().zip(&strides).for_each(|(d, stride)| wanted[*d] = *stride);
-    ops::empty_strided(size, &wanted, dtype, layout, device, pin_memory)
+    let physical_sizes: Vec<i64> = order.iter().map(|d| size[*d]).collect();
+    let physical_strides = shape::contiguous_strides(&physical_sizes);
+    let mut strides = vec![0; size.len()];
+    order.iter().zip(&physical_strides).for_each(|(d, stride)| strides[*d] = *stride);
+    ops::empty_strided(size, &strides, dtype, layout, device, pin_memory)
 }

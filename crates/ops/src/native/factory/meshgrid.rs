@@ -1,9 +1,9 @@
-//! Vectors spread over grids and diagonals.
+//! `meshgrid`.
 
 use crate::{Tensor, ops};
-use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure};
+use flambeau_core::{DimVec, Result, bail, ensure};
 
-/// Each vector along a dimension of its own, repeated along those of the others.
+/// Each vector expanded to a grid: it varies along a dimension of its own, and is repeated along those of the others.
 pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let Some(first) = tensors.first() else {
         bail!(InvalidArgument, "meshgrid: expects a non-empty TensorList");
@@ -36,7 +36,7 @@ pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     tensors.iter().enumerate().map(along).collect()
 }
 
-/// The same; with `indexing` of "xy" the first two dimensions are exchanged.
+/// [`meshgrid`]; with an `indexing` of "xy" the first two dimensions are exchanged.
 pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
     match indexing {
         "xy" if tensors.len() >= 2 => {
@@ -52,18 +52,4 @@ pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tenso
             "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {other}"
         ),
     }
-}
-
-/// The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
-pub fn diag(self_: &Tensor, diagonal: i64) -> Result<Tensor> {
-    match self_.dim() {
-        1 => ops::diag_embed(self_, diagonal, -2, -1),
-        2 => ops::clone(&ops::diagonal(self_, diagonal, 0, 1)?, Some(MemoryFormat::Contiguous)),
-        other => bail!(Shape, "diag: Supports 1D or 2D tensors. Got {other}D"),
-    }
-}
-
-/// The matrix with all elements on its diagonal.
-pub fn diagflat(self_: &Tensor, offset: i64) -> Result<Tensor> {
-    ops::diag(&ops::reshape(self_, &[-1])?, offset)
 }

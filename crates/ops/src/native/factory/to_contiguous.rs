@@ -1,9 +1,9 @@
-//! The same values elsewhere, of another type or in another order, where they are not so already.
+//! `contiguous`, `to` and `type_as`, which copy only where type, device or memory format differ; `conj`.
 
 use crate::{Tensor, ops};
 use flambeau_core::{Device, Layout, MemoryFormat, Result, ScalarType, ensure};
 
-/// `self_` where its elements lie in the order of `memory_format`, else a copy that does.
+/// `self_` if it has the memory format, else a copy that has.
 pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor> {
     ensure!(
         memory_format != MemoryFormat::Preserve,
@@ -16,7 +16,7 @@ pub fn contiguous(self_: &Tensor, memory_format: MemoryFormat) -> Result<Tensor>
     ops::clone(self_, Some(memory_format))
 }
 
-/// `self_` where it has all that is asked for, else a converted copy.
+/// `self_` if it has the requested type, layout, device and memory format, else a converted copy.
 #[expect(clippy::too_many_arguments, reason = "those of the schema")]
 pub fn to(
     self_: &Tensor,
@@ -32,16 +32,16 @@ pub fn to(
         None | Some(MemoryFormat::Preserve) => true,
         Some(format) => self_.suggest_memory_format() == format,
     };
-    let is_so = dtype.is_none_or(|d| d == self_.dtype())
+    let matches = dtype.is_none_or(|d| d == self_.dtype())
         && layout.is_none_or(|l| l == self_.layout())
         && device.is_none_or(|d| d == self_.device());
-    if is_so && in_order && !copy {
+    if matches && in_order && !copy {
         return Ok(self_.clone());
     }
     ops::_to_copy(self_, dtype, layout, device, pin_memory, non_blocking, memory_format)
 }
 
-/// The same for a device and a type.
+/// [`to`] a device and a type.
 pub fn to_device(
     self_: &Tensor,
     device: Device,
@@ -53,7 +53,7 @@ pub fn to_device(
     to(self_, Some(dtype), None, Some(device), None, non_blocking, copy, memory_format)
 }
 
-/// The same for a type.
+/// [`to`] a type.
 pub fn to_dtype(
     self_: &Tensor,
     dtype: ScalarType,
@@ -64,7 +64,7 @@ pub fn to_dtype(
     to(self_, Some(dtype), None, None, None, non_blocking, copy, memory_format)
 }
 
-/// The same for the type and device of `other`.
+/// [`to`] the type and device of `other`.
 pub fn to_other(
     self_: &Tensor,
     other: &Tensor,
@@ -76,17 +76,17 @@ pub fn to_other(
     to(self_, dtype, Some(other.layout()), device, None, non_blocking, copy, memory_format)
 }
 
-/// With the type and device of `other`.
+/// `self_` converted to the type and device of `other`.
 pub fn type_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     to_other(self_, other, false, false, None)
 }
 
-/// The conjugate of a real number: itself.
+/// The conjugate: `self_`, since all types are real.
 pub fn conj(self_: &Tensor) -> Result<Tensor> {
     Ok(self_.clone())
 }
 
-/// `self_`: numbers are real, and each its own conjugate.
+/// The conjugate: `self_`, since all types are real.
 pub fn conj_physical(self_: &Tensor) -> Result<Tensor> {
     Ok(self_.clone())
 }

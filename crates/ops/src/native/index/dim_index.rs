@@ -1,20 +1,39 @@
-//! Places along one dimension that a tensor of indices names, and the elements read there.
+//! Indexing of one dimension by a tensor of indices, which `gather`, `scatter`, `index_select` and the rest share: [`DimIndex`] says
+//! where elements are, [`DimIndex::gather`] reads them, [`DimIndex::scatter`] writes, adds or compares.
 
-mod ahead;
-mod named;
-mod put;
+mod bounds_check;
+mod row_prefetch;
+mod scatter;
 
-pub(in crate::native) use named::Places;
-pub(in crate::native) use put::{Combine, in_wide, widened};
+pub(in crate::native) use scatter::{Combine, upcast_if, with_upcast};
 
+use crate::loops::streaming;
+use crate::native::element_bits::{ElementBits, RawBits};
 use crate::native::factory::copy;
 use crate::native::guarded_slices::{Slices, fill, with_slices};
-use crate::native::element_bits::{Moved, Stored};
-use crate::native::strided_iter::Walk;
-use crate::loops::streaming;
+use crate::native::strided_iter::StridedIter;
 use crate::{Tensor, dispatch_all_types};
-use ahead::{Ahead, LINE, Soon};
 use flambeau_core::{DimVec, Result, ScalarType, bail, ensure, shape};
+use row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
+
+/// The elements of a tensor at given indices of one dimension: over `sizes`, the element at an index tuple `at` has the offset
+/// `sum(at * strides) + index[at] * stride`.
+pub(in crate::native) struct DimIndex<'a> {
+    /// The operator, for messages.
+    pub(in crate::native) name: &'a str,
+    /// The sizes of the iteration.
+    pub(in crate::native) sizes: &'a [i64],
+    /// The strides over `sizes` of the tensor that is indexed, 0 along the indexed dimension.
+    pub(in crate::native) strides: &'a [i64],
+    /// The strides over `sizes` of the tensor of indices.
+    pub(in crate::native) index_strides: &'a [i64],
+    /// The indexed dimension, for messages.
+    pub(in crate::native) dim: usize,
+    /// Its size, below which indices must be.
+    pub(in crate::native) size: i64,
+    /// Its stride.
+    pub(in crate::native) stride: i64,
+}
 
 /// `index` as i64, refused unless it is an integer of 32 or 64 bits.
 pub(crate) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
@@ -25,7 +44,7 @@ pub(crate) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Sizes and strides as if there were at least one dimension.
+/// Sizes and strides; those of a tensor without dimensions are of one dimension of size 1.
 pub(crate) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
     let (mut sizes, mut strides) = (DimVec::from_slice(tensor.sizes()), DimVec::from_slice(tensor.strides()));
     if sizes.is_empty() {
@@ -35,62 +54,63 @@ pub(crate) fn at_least_1d(tensor: &Tensor) -> (DimVec, DimVec) {
     (sizes, strides)
 }
 
-/// `row[j] = line[index[j] * stride]`; meanwhile asks for what is met `soon`.
-fn pick_line<B: Moved>(row: &mut [B], line: &[B], index: &[i64], stride: i64, mut soon: Soon) {
-    for (row, index) in row.chunks_mut(LINE).zip(index.chunks(LINE)) {
-        soon.ask();
-        for (to, i) in row.iter_mut().zip(index) {
-            *to = line[(i * stride) as usize].settled();
+/// `to[j] = from[index[j] * stride]`, issuing the prefetches meanwhile.
+fn gather_row<B: RawBits>(to: &mut [B], from: &[B], index: &[i64], stride: i64, mut prefetch: RowPrefetch) {
+    for (to, index) in to.chunks_mut(BATCH).zip(index.chunks(BATCH)) {
+        prefetch.advance();
+        for (to, i) in to.iter_mut().zip(index) {
+            *to = from[(i * stride) as usize].normalized();
         }
     }
 }
 
-impl Places<'_> {
-    /// `out[at] = from[place(at)]`, with `out` dense over `sizes`; `index` is input 1.
-    pub(crate) fn pick(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
+impl DimIndex<'_> {
+    /// Copies the elements of `from` at `index` to `out`, which is dense over `sizes`.
+    pub(crate) fn gather(&self, from: &Tensor, index: &Tensor, out: &Tensor) -> Result<()> {
         dispatch_all_types!(all, from.dtype(), self.name, T => {
             with_slices(self.name, &[from, index], &[out], |s| {
                 self.check(s.read::<i64>(1)?)?;
-                self.pick_bits::<<T as Stored>::Bits>(s)
+                self.gather_bits::<<T as ElementBits>::Bits>(s)
             })
         })
     }
 
-    fn pick_bits<B: Moved>(&self, s: &Slices<'_>) -> Result<()> {
+    fn gather_bits<B: RawBits>(&self, s: &Slices<'_>) -> Result<()> {
         let (from, index, out) = (s.read::<B>(0)?, s.read::<i64>(1)?, s.write::<B>(0)?);
-        let walk = Walk::new(self.sizes, [self.strides, self.index_strides]);
-        let ([step, index_step], stride) = (walk.steps(), self.stride);
-        if let (Some((width, [0, along])), [1, 0]) = (walk.rows(), [step, index_step]) {
-            let named = |r: usize| &from[(index[r * along as usize] * stride) as usize..][..width];
+        let iter = StridedIter::new(self.sizes, [self.strides, self.index_strides]);
+        let ([step, index_step], stride) = (iter.steps(), self.stride);
+        if let (Some((width, [0, along])), [1, 0]) = (iter.as_matrix(), [step, index_step]) {
+            // An index selects a whole row: copies of rows, with non-temporal stores for large results.
+            let source = |r: usize| &from[(index[r * along as usize] * stride) as usize..][..width];
             let streams = streaming::should_stream(size_of_val(out), || 1);
             fill(out, width, |range, part| {
                 let first = range.start / width;
-                streaming::copy_rows(part, width, streams, |r| named(first + r));
-                B::settle(part);
+                streaming::copy_rows(part, width, streams, |r| source(first + r));
+                B::normalize_all(part);
             });
             return Ok(());
         }
         fill(out, 1, |range, mut part| {
-            let mut lines = Ahead::default();
-            walk.stretches(range, |[at, index_at], n| {
+            let mut prefetcher = RowPrefetcher::default();
+            iter.for_each_run(range, |[at, index_at], n| {
                 let (row, rest) = std::mem::take(&mut part).split_at_mut(n);
                 part = rest;
                 if index_step == 0 && step == 1 {
                     let start = (at + index[index_at as usize] * stride) as usize;
                     row.copy_from_slice(&from[start..start + n]);
-                    return B::settle(row);
+                    return B::normalize_all(row);
                 }
                 if index_step == 1 && step == 0 {
-                    let (line, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
-                    let soon = match stride {
-                        1 => lines.meet(from.as_ptr(), at, self.size as usize, n),
-                        _ => Soon::NOTHING,
+                    let (source, index) = (&from[at as usize..], &index[index_at as usize..][..n]);
+                    let prefetch = match stride {
+                        1 => prefetcher.start_row(from.as_ptr(), at, self.size as usize, n),
+                        _ => RowPrefetch::NONE,
                     };
-                    return pick_line(row, line, index, stride, soon);
+                    return gather_row(row, source, index, stride, prefetch);
                 }
                 for (to, j) in row.iter_mut().zip(0i64..) {
-                    let place = at + j * step + index[(index_at + j * index_step) as usize] * stride;
-                    *to = from[place as usize].settled();
+                    let offset = at + j * step + index[(index_at + j * index_step) as usize] * stride;
+                    *to = from[offset as usize].normalized();
                 }
             });
         });
@@ -98,7 +118,7 @@ impl Places<'_> {
     }
 }
 
-/// Refuses what no element can be written twice into.
+/// Refuses to write into a tensor in which several indices refer to one memory location, as after `expand`.
 pub(crate) fn ensure_written_once(name: &str, self_: &Tensor) -> Result<()> {
     ensure!(
         !shape::has_internal_overlap(self_.sizes(), self_.strides()),

@@ -1,14 +1,16 @@
-//! Elements read or written at places that a tensor of indices names, along one dimension.
+//! `gather`, `scatter` and their variants, and `take_along_dim`.
 
-use crate::native::index::dim_index::{Combine, Places, at_least_1d, ensure_written_once, in_wide, long_index, widened};
-use crate::native::strided_iter::without;
 use crate::native::factory::copy;
+use crate::native::index::dim_index::{
+    Combine, DimIndex, at_least_1d, ensure_written_once, long_index, upcast_if, with_upcast,
+};
 use crate::native::shape::view;
+use crate::native::strided_iter::with_zero_stride;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
 
-/// Refuses an index that reaches past `sizes` of the tensor called `which`, in all dimensions but `except`.
+/// Refuses an index that is larger than the tensor called `which` in a dimension other than `except`.
 fn check_fits(name: &str, index: &Tensor, which: &str, tensor: &Tensor, except: Option<usize>) -> Result<()> {
     let ((index_sizes, _), (sizes, _)) = (at_least_1d(index), at_least_1d(tensor));
     ensure!(
@@ -47,16 +49,16 @@ pub fn gather(self_: &Tensor, dim: i64, index: &Tensor, _sparse_grad: bool, out:
     let dim = shape::wrap_dim(dim, self_.dim())?;
     let index = long_index("gather", index)?;
     let ((sizes, index_strides), (self_sizes, self_strides)) = (at_least_1d(&index), at_least_1d(self_));
-    let places = Places {
+    let dim_index = DimIndex {
         name: "gather",
         sizes: &sizes,
-        strides: &without(&self_strides, dim),
+        strides: &with_zero_stride(&self_strides, dim),
         index_strides: &index_strides,
         dim,
         size: self_sizes[dim],
         stride: self_strides[dim],
     };
-    into_dense(out, |dense| places.pick(self_, &index, dense))
+    into_dense(out, |dense| dim_index.gather(self_, &index, dense))
 }
 
 /// Calls `f` with `out`, or with a dense tensor that is copied into it.
@@ -69,36 +71,36 @@ pub(crate) fn into_dense(out: &Tensor, f: impl FnOnce(&Tensor) -> Result<()>) ->
     copy::copy_(out, &dense, false)
 }
 
-/// What is written at the places that an index names.
+/// What `scatter` writes, and how.
 #[derive(Clone, Copy)]
-struct Written<'a> {
-    /// As large as the index, or a single element where `one_value`.
+struct Source<'a> {
+    /// At least as large as the index, or a single element if `one_value`.
     src: &'a Tensor,
     one_value: bool,
     how: Combine,
-    /// Nobody sees what it is written into if the call fails.
+    /// Whether the output is new, so that nobody sees it if the call fails.
     fresh: bool,
 }
 
-impl<'a> Written<'a> {
-    /// The elements of `src`, into a tensor that others know.
+impl<'a> Source<'a> {
+    /// The elements of `src`, into a tensor of the caller.
     fn elements(src: &'a Tensor, how: Combine) -> Self {
-        Written { src, one_value: false, how, fresh: false }
+        Source { src, one_value: false, how, fresh: false }
     }
 
     /// The one element of `value`.
     fn value(value: &'a Tensor, how: Combine) -> Self {
-        Written { one_value: true, ..Written::elements(value, how) }
+        Source { one_value: true, ..Source::elements(value, how) }
     }
 
     fn into_fresh(self) -> Self {
-        Written { fresh: true, ..self }
+        Source { fresh: true, ..self }
     }
 }
 
-/// Writes into the places of `self_` that `index` names.
-fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, written: Written<'_>) -> Result<()> {
-    let Written { src, one_value, how, fresh } = written;
+/// Combines the elements of `self_` at `index` with the source.
+fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: Source<'_>) -> Result<()> {
+    let Source { src, one_value, how, fresh } = source;
     let dim = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     ensure_written_once(name, self_)?;
     ensure!(
@@ -120,24 +122,24 @@ fn scatter(name: &str, self_: &Tensor, dim: i64, index: &Tensor, written: Writte
         return Ok(());
     }
     let (sizes, index_strides) = at_least_1d(&index);
-    in_wide(self_, how, |target, wide| {
+    with_upcast(self_, how, |target, upcast| {
         let (self_sizes, self_strides) = at_least_1d(target);
-        let src = widened(src, wide)?;
+        let src = upcast_if(src, upcast)?;
         let src_strides = if one_value { DimVec::from_elem(0, sizes.len()) } else { at_least_1d(&src).1 };
-        let places = Places {
+        let dim_index = DimIndex {
             name,
             sizes: &sizes,
-            strides: &without(&self_strides, dim),
+            strides: &with_zero_stride(&self_strides, dim),
             index_strides: &index_strides,
             dim,
             size: self_sizes[dim],
             stride: self_strides[dim],
         };
-        places.place(target, &index, (&src, &src_strides), how, fresh || wide)
+        dim_index.scatter(target, &index, (&src, &src_strides), how, fresh || upcast)
     })
 }
 
-/// The tensor of no dimensions that holds `value` in the type and place of `self_`.
+/// A tensor without dimensions that holds `value`, of the type and on the device of `self_`.
 pub(crate) fn value_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
     let made = TensorSpec::like(self_, &[]).allocate(name)?;
     copy::fill_(&made, value).map_err(|e| e.context(name))?;
@@ -159,35 +161,35 @@ fn copied(self_: &Tensor) -> Result<Tensor> {
 }
 
 /// [`scatter`] into a copy.
-fn scattered(name: &str, self_: &Tensor, dim: i64, index: &Tensor, written: Written<'_>) -> Result<Tensor> {
+fn scattered(name: &str, self_: &Tensor, dim: i64, index: &Tensor, source: Source<'_>) -> Result<Tensor> {
     let made = copied(self_)?;
-    scatter(name, &made, dim, index, written.into_fresh())?;
+    scatter(name, &made, dim, index, source.into_fresh())?;
     Ok(made)
 }
 
 /// `self_[index[i][j]][j] = src[i][j]`, for dimension 0.
 pub fn scatter_src_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    scatter("scatter", self_, dim, index, Written::elements(src, Combine::Assign))
+    scatter("scatter", self_, dim, index, Source::elements(src, Combine::Assign))
 }
 
 /// As [`scatter_src_`], into a copy.
 pub fn scatter_src(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scattered("scatter", self_, dim, index, Written::elements(src, Combine::Assign))
+    scattered("scatter", self_, dim, index, Source::elements(src, Combine::Assign))
 }
 
 /// `self_[index[i][j]][j] = value`, for dimension 0.
 pub fn scatter_value_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     let value = value_like("scatter", self_, value)?;
-    scatter("scatter", self_, dim, index, Written::value(&value, Combine::Assign))
+    scatter("scatter", self_, dim, index, Source::value(&value, Combine::Assign))
 }
 
 /// As [`scatter_value_`], into a copy.
 pub fn scatter_value(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<Tensor> {
     let value = value_like("scatter", self_, value)?;
-    scattered("scatter", self_, dim, index, Written::value(&value, Combine::Assign))
+    scattered("scatter", self_, dim, index, Source::value(&value, Combine::Assign))
 }
 
-/// As [`scatter_src_`], added to or multiplied with what is there.
+/// As [`scatter_src_`], but adds to the elements of `self_` or multiplies them, as `reduce` says.
 pub fn scatter_reduce_src_(
     self_: &Tensor,
     dim: i64,
@@ -195,7 +197,7 @@ pub fn scatter_reduce_src_(
     src: &Tensor,
     reduce: &str,
 ) -> Result<()> {
-    scatter("scatter", self_, dim, index, Written::elements(src, reduction("scatter", reduce)?))
+    scatter("scatter", self_, dim, index, Source::elements(src, reduction("scatter", reduce)?))
 }
 
 /// As [`scatter_reduce_src_`], into a copy.
@@ -206,10 +208,10 @@ pub fn scatter_reduce_src(
     src: &Tensor,
     reduce: &str,
 ) -> Result<Tensor> {
-    scattered("scatter", self_, dim, index, Written::elements(src, reduction("scatter", reduce)?))
+    scattered("scatter", self_, dim, index, Source::elements(src, reduction("scatter", reduce)?))
 }
 
-/// As [`scatter_value_`], added to or multiplied with what is there.
+/// As [`scatter_value_`], but adds to the elements of `self_` or multiplies them, as `reduce` says.
 pub fn scatter_reduce_value_(
     self_: &Tensor,
     dim: i64,
@@ -218,7 +220,7 @@ pub fn scatter_reduce_value_(
     reduce: &str,
 ) -> Result<()> {
     let value = value_like("scatter", self_, value)?;
-    scatter("scatter", self_, dim, index, Written::value(&value, reduction("scatter", reduce)?))
+    scatter("scatter", self_, dim, index, Source::value(&value, reduction("scatter", reduce)?))
 }
 
 /// As [`scatter_reduce_value_`], into a copy.
@@ -230,20 +232,21 @@ pub fn scatter_reduce_value(
     reduce: &str,
 ) -> Result<Tensor> {
     let value = value_like("scatter", self_, value)?;
-    scattered("scatter", self_, dim, index, Written::value(&value, reduction("scatter", reduce)?))
+    scattered("scatter", self_, dim, index, Source::value(&value, reduction("scatter", reduce)?))
 }
 
 /// `self_[index[i][j]][j] += src[i][j]`, for dimension 0, in row-major order of `index`.
 pub fn scatter_add_(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<()> {
-    scatter("scatter_add", self_, dim, index, Written::elements(src, Combine::Add))
+    scatter("scatter_add", self_, dim, index, Source::elements(src, Combine::Add))
 }
 
 /// As [`scatter_add_`], into a copy.
 pub fn scatter_add(self_: &Tensor, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
-    scattered("scatter_add", self_, dim, index, Written::elements(src, Combine::Add))
+    scattered("scatter_add", self_, dim, index, Source::elements(src, Combine::Add))
 }
 
-/// As [`scatter_src`], combined with what is there by sum, prod, amax or amin.
+/// As [`scatter_src`], but reduces the elements of `src` that have the same index, and with `include_self` that of `self_`, by sum,
+/// prod, mean, amax or amin.
 pub fn scatter_reduce_two(
     self_: &Tensor,
     dim: i64,
@@ -256,8 +259,8 @@ pub fn scatter_reduce_two(
     let (how, start) = match reduce {
         "sum" | "mean" => (Combine::Add, 0.0),
         "prod" => (Combine::Multiply, 1.0),
-        "amax" => (Combine::Greatest, f64::NEG_INFINITY),
-        "amin" => (Combine::Least, f64::INFINITY),
+        "amax" => (Combine::Maximum, f64::NEG_INFINITY),
+        "amin" => (Combine::Minimum, f64::INFINITY),
         other => bail!(
             InvalidArgument,
             "{NAME}: reduce argument must be either sum, prod, mean, amax or amin, got {other}."
@@ -266,23 +269,23 @@ pub fn scatter_reduce_two(
     let made = copied(self_)?;
     if !include_self {
         let start = match how {
-            Combine::Greatest | Combine::Least => extreme(self_.dtype(), start),
+            Combine::Maximum | Combine::Minimum => extreme(self_.dtype(), start),
             _ => Scalar::Float(start),
         };
         let start = value_like(NAME, self_, start)?;
-        scatter(NAME, &made, dim, index, Written::value(&start, Combine::Assign).into_fresh())?;
+        scatter(NAME, &made, dim, index, Source::value(&start, Combine::Assign).into_fresh())?;
     }
-    scatter(NAME, &made, dim, index, Written::elements(src, how).into_fresh())?;
+    scatter(NAME, &made, dim, index, Source::elements(src, how).into_fresh())?;
     if reduce == "mean" {
-        let counts = written(self_, dim, index, include_self)?;
+        let counts = element_counts(self_, dim, index, include_self)?;
         let rounding = if self_.is_floating_point() { None } else { Some("floor") };
         ops::div__tensor_mode(&made, &counts, rounding)?;
     }
     Ok(made)
 }
 
-/// How many elements come together at each place of `self_`, at least one.
-fn written(self_: &Tensor, dim: i64, index: &Tensor, include_self: bool) -> Result<Tensor> {
+/// For each element of `self_` how many elements [`scatter_reduce_two`] reduces to it, at least 1.
+fn element_counts(self_: &Tensor, dim: i64, index: &Tensor, include_self: bool) -> Result<Tensor> {
     let counts = ops::ones(self_.sizes(), Some(ScalarType::I64), None, Some(self_.device()), None)?;
     if !include_self {
         scatter_value_(&counts, dim, index, Scalar::Int(0))?;
@@ -291,9 +294,9 @@ fn written(self_: &Tensor, dim: i64, index: &Tensor, include_self: bool) -> Resu
     Ok(counts)
 }
 
-/// The least value of a type where `sign` is negative, else the greatest.
+/// The minimum of a type if `sign` is negative, else the maximum.
 fn extreme(dtype: ScalarType, sign: f64) -> Scalar {
-    let (least, greatest) = match dtype {
+    let (min, max) = match dtype {
         ScalarType::Bool => return Scalar::Bool(sign > 0.0),
         ScalarType::U8 => (0, 255),
         ScalarType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -302,11 +305,11 @@ fn extreme(dtype: ScalarType, sign: f64) -> Scalar {
         ScalarType::I64 => (i64::MIN, i64::MAX),
         _ => return Scalar::Float(sign),
     };
-    Scalar::Int(if sign < 0.0 { least } else { greatest })
+    Scalar::Int(if sign < 0.0 { min } else { max })
 }
 
-/// Indices of which negative ones count from the end of `size`.
-fn counted_from_start(indices: &Tensor, size: i64) -> Result<Tensor> {
+/// Indices below `size` in which negative ones, which count from the end, are replaced by those from the start.
+fn wrap_indices(indices: &Tensor, size: i64) -> Result<Tensor> {
     let from_end = ops::lt_scalar(indices, Scalar::Int(0))?;
     ops::where_self(&from_end, &ops::add_scalar(indices, Scalar::Int(size), Scalar::Int(1))?, indices)
 }
@@ -315,7 +318,7 @@ fn counted_from_start(indices: &Tensor, size: i64) -> Result<Tensor> {
 pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     const NAME: &str = "take_along_dim";
     let Some(dim) = dim else {
-        let indices = counted_from_start(&ops::reshape(indices, &[-1])?, self_.numel())?;
+        let indices = wrap_indices(&ops::reshape(indices, &[-1])?, self_.numel())?;
         return ops::gather(&ops::reshape(self_, &[-1])?, 0, &indices, false);
     };
     ensure!(
@@ -338,11 +341,11 @@ pub fn take_along_dim(self_: &Tensor, indices: &Tensor, dim: Option<i64>) -> Res
     sizes[d] = self_.sizes()[d];
     let source = ops::expand(self_, &sizes, false)?;
     sizes[d] = indices.sizes()[d];
-    let indices = counted_from_start(indices, self_.sizes()[d])?;
+    let indices = wrap_indices(indices, self_.sizes()[d])?;
     ops::gather(&source, d as i64, &ops::expand(&indices, &sizes, false)?, false)
 }
 
-/// What `self_` of [`gather`] receives: `grad` added up at the places it was read from.
+/// The gradient of [`gather`] with respect to `self_`: zeros, to which `grad` is added at the indices that were read.
 pub fn gather_backward(
     grad: &Tensor,
     self_: &Tensor,
@@ -355,12 +358,12 @@ pub fn gather_backward(
     ops::scatter_add(&zeros, dim, index, grad)
 }
 
-/// Zeros of the type and place of `grad`.
+/// Zeros of the type and on the device of `grad`.
 pub(crate) fn zeros_for(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     ops::zeros(sizes, Some(grad.dtype()), Some(grad.layout()), Some(grad.device()), None)
 }
 
-/// What the input of `sort`, `topk`, `max.dim` receives: `grad` at the places of the values that were chosen.
+/// The gradient of `sort`, `topk` or `max.dim` with respect to the input: zeros, with `grad` at the indices of the selected values.
 pub fn value_selecting_reduction_backward(
     grad: &Tensor,
     dim: i64,

@@ -1,26 +1,26 @@
-//! `x[i, :, mask]`: elements named by a tensor of indices for each of several dimensions.
+//! `index` and `index_put`, which index several dimensions by a tensor each, as `x[i, :, mask]` does; `take` and `put`.
 
-use crate::native::index::index_select::wrapped;
-use crate::native::index::dim_index::{Combine, Places, ensure_written_once, in_wide, widened};
-use crate::native::factory::copy;
-use crate::native::index::nonzero_masked_select;
-use crate::native::shape::view;
 use crate::Tensor;
+use crate::native::factory::copy;
+use crate::native::index::dim_index::{Combine, DimIndex, ensure_written_once, upcast_if, with_upcast};
+use crate::native::index::index_select::wrapped;
+use crate::native::index::nonzero;
+use crate::native::shape::view;
 use crate::structured::TensorSpec;
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, bail, ensure, fallible, shape};
 
-/// What a list of indices means for a tensor: which sizes the result has, and where each of its elements lies.
+/// The sizes of an indexing result, and the offsets of its elements in the indexed tensor.
 struct Plan {
-    /// Of the result.
+    /// The sizes of the result.
     sizes: DimVec,
-    /// Strides over the result of the tensor that is indexed, 0 where indices say where to go.
+    /// The strides over the result of the indexed tensor, 0 along the dimensions of the indices.
     strides: DimVec,
-    /// For each place of the broadcast indices how far its element lies from the first one; dense.
+    /// For each element of the broadcast indices the offset that they contribute; dense. `None` on a device without values.
     offsets: Option<Tensor>,
-    /// Strides of `offsets` over the result.
+    /// The strides of `offsets` over the result.
     offset_strides: DimVec,
-    /// The reach of the tensor that is indexed: every offset is below.
-    reach: i64,
+    /// An upper bound of the offsets.
+    end: i64,
 }
 
 /// One index per dimension that is indexed: masks become the indices of their true elements.
@@ -46,9 +46,9 @@ fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
             }
             ScalarType::Bool | ScalarType::U8 => {
                 check_mask(name, self_, index, expanded.len())?;
-                let places = nonzero_masked_select::nonzero(index)?;
+                let coordinates = nonzero::nonzero(index)?;
                 for d in 0..index.dim() as i64 {
-                    expanded.push(Some(view::select(&places, 1, d)?));
+                    expanded.push(Some(view::select(&coordinates, 1, d)?));
                 }
             }
             other => bail!(
@@ -70,9 +70,9 @@ fn expand_masks(name: &str, self_: &Tensor, indices: &[Option<Tensor>]) -> Resul
 
 fn check_mask(name: &str, self_: &Tensor, mask: &Tensor, first: usize) -> Result<()> {
     for (d, &size) in mask.sizes().iter().enumerate() {
-        let wanted = self_.sizes().get(first + d).copied();
+        let expected = self_.sizes().get(first + d).copied();
         ensure!(
-            wanted == Some(size),
+            expected == Some(size),
             Index,
             "{name}: The shape of the mask {:?} at index {d} does not match the shape of the indexed tensor {:?} at index {}",
             mask.sizes(),
@@ -98,7 +98,7 @@ impl Plan {
                 flambeau_core::Error::new(flambeau_core::ErrorKind::Index, message)
             })?;
         }
-        // Indices side by side leave their dimensions in place, others move to the front.
+        // As in NumPy: if the indexed dimensions are adjacent, those of the indices replace them, otherwise they come first.
         let dims: Vec<usize> = indexed.iter().map(|(d, _)| *d).collect();
         let adjacent = dims.windows(2).all(|pair| pair[0] + 1 == pair[1]);
         let at = if adjacent { dims.first().copied().unwrap_or(0) } else { 0 };
@@ -111,20 +111,21 @@ impl Plan {
         strides.insert_from_slice(at, &DimVec::from_elem(0, common.len()));
         offset_strides.insert_from_slice(at, &shape::contiguous_strides(&common));
         let offsets = offsets(name, self_, &indexed, &common)?;
-        // The largest offset there is, for indices at the end of every dimension that they name.
+        // The maximum is that of the last index of each indexed dimension.
         let last = |&d: &usize| (g.sizes()[d] - 1).max(0) * g.strides()[d];
-        let reach = dims.iter().map(last).sum::<i64>() + 1;
-        Ok(Plan { sizes, strides, offsets, offset_strides, reach })
+        let end = dims.iter().map(last).sum::<i64>() + 1;
+        Ok(Plan { sizes, strides, offsets, offset_strides, end })
     }
 
-    fn places<'a>(&'a self, name: &'a str) -> Places<'a> {
-        Places {
+    /// The offsets as indices of one dimension of stride 1.
+    fn dim_index<'a>(&'a self, name: &'a str) -> DimIndex<'a> {
+        DimIndex {
             name,
             sizes: &self.sizes,
             strides: &self.strides,
             index_strides: &self.offset_strides,
             dim: 0,
-            size: self.reach,
+            size: self.end,
             stride: 1,
         }
     }
@@ -155,17 +156,17 @@ fn offsets(
     Ok(Some(Tensor::from_vec(sums, common)?))
 }
 
-/// The elements of `self_` that `indices` name.
+/// The elements of `self_` at `indices`.
 pub fn index(self_: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     let plan = Plan::new("index", self_, indices)?;
     let made = TensorSpec::like(self_, &plan.sizes).allocate("index")?;
     if let Some(offsets) = plan.offsets.as_ref().filter(|_| made.numel() > 0) {
-        plan.places("index").pick(self_, offsets, &made)?;
+        plan.dim_index("index").gather(self_, offsets, &made)?;
     }
     Ok(made)
 }
 
-/// Writes `values`, broadcast, at the places that `indices` name, or adds them in row-major order.
+/// Writes `values`, broadcast, to the elements of `self_` at `indices`, or adds them, in row-major order.
 pub fn index_put_(
     self_: &Tensor,
     indices: &[Option<Tensor>],
@@ -183,9 +184,9 @@ pub fn index_put_(
     );
     ensure_written_once(NAME, self_)?;
     let how = if accumulate { Combine::Add } else { Combine::Assign };
-    in_wide(self_, how, |target, wide| {
+    with_upcast(self_, how, |target, upcast| {
         let plan = Plan::new(NAME, target, indices)?;
-        let values = widened(values, wide)?;
+        let values = upcast_if(values, upcast)?;
         let Ok(value_strides) = shape::expand_strides(values.sizes(), values.strides(), &plan.sizes) else {
             bail!(
                 Shape,
@@ -196,8 +197,8 @@ pub fn index_put_(
         };
         match &plan.offsets {
             Some(offsets) if !plan.sizes.contains(&0) => {
-                // The offsets were made of indices that were looked at.
-                plan.places(NAME).place(target, offsets, (&values, &value_strides), how, true)
+                // The indices were checked when the offsets were computed.
+                plan.dim_index(NAME).scatter(target, offsets, (&values, &value_strides), how, true)
             }
             _ => Ok(()),
         }
@@ -216,7 +217,7 @@ pub fn index_put(
     Ok(made)
 }
 
-/// Elements of `self_` in flat order, named by `index`; negative ones count from the back.
+/// The elements of `self_` at `index`, which counts elements in row-major order; negative indices count from the end.
 pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     ensure!(
         index.dtype() == ScalarType::I64,
@@ -228,13 +229,14 @@ pub fn take(self_: &Tensor, index: &Tensor) -> Result<Tensor> {
     let flat = flat_offsets("take", self_, index)?;
     let made = TensorSpec::like(self_, index.sizes()).allocate("take")?;
     if let Some(offsets) = flat.filter(|_| made.numel() > 0) {
-        flat_places("take", self_, index, &DimVec::from_elem(0, index.dim()))?
-            .pick(self_, &offsets, &made)?;
+        flat_index("take", self_, index, &DimVec::from_elem(0, index.dim()))?
+            .dim_index()
+            .gather(self_, &offsets, &made)?;
     }
     Ok(made)
 }
 
-/// Where the elements of `self_` lie that `index` counts in flat order.
+/// The offsets of the elements of `self_` at `index`, which counts elements in row-major order.
 fn flat_offsets(name: &str, self_: &Tensor, index: &Tensor) -> Result<Option<Tensor>> {
     if self_.device().is_meta() || index.device().is_meta() {
         return Ok(None);
@@ -256,50 +258,41 @@ fn flat_offsets(name: &str, self_: &Tensor, index: &Tensor) -> Result<Option<Ten
     Ok(Some(Tensor::from_vec(offsets, index.sizes())?))
 }
 
-/// The places of [`flat_offsets`], which are dense over the sizes of `index`.
-fn flat_places<'a>(
+/// The [`DimIndex`] for [`flat_offsets`], which are dense over the sizes of `index`.
+fn flat_index<'a>(
     name: &'a str,
     self_: &Tensor,
     index: &'a Tensor,
     zeros: &'a [i64],
-) -> Result<FlatPlaces<'a>> {
-    let reach = shape::extent(self_.sizes(), self_.strides())?.map_or(0, |last| last + 1);
-    Ok(FlatPlaces {
-        name,
-        sizes: index.sizes(),
-        zeros,
-        dense: shape::contiguous_strides(index.sizes()),
-        reach,
-    })
+) -> Result<FlatIndex<'a>> {
+    let end = shape::extent(self_.sizes(), self_.strides())?.map_or(0, |last| last + 1);
+    Ok(FlatIndex { name, sizes: index.sizes(), zeros, dense: shape::contiguous_strides(index.sizes()), end })
 }
 
-struct FlatPlaces<'a> {
+/// Owns the strides of a [`DimIndex`] whose indices are offsets from the first element.
+struct FlatIndex<'a> {
     name: &'a str,
     sizes: &'a [i64],
     zeros: &'a [i64],
     dense: DimVec,
-    reach: i64,
+    end: i64,
 }
 
-impl FlatPlaces<'_> {
-    fn places(&self) -> Places<'_> {
-        Places {
+impl FlatIndex<'_> {
+    fn dim_index(&self) -> DimIndex<'_> {
+        DimIndex {
             name: self.name,
             sizes: self.sizes,
             strides: self.zeros,
             index_strides: &self.dense,
             dim: 0,
-            size: self.reach,
+            size: self.end,
             stride: 1,
         }
     }
-
-    fn pick(&self, from: &Tensor, offsets: &Tensor, out: &Tensor) -> Result<()> {
-        self.places().pick(from, offsets, out)
-    }
 }
 
-/// Writes the elements of `source` at the places of `self_` that `index` counts in flat order, or adds them.
+/// Writes the elements of `source` to those of `self_` at `index`, which counts elements in row-major order, or adds them.
 pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<()> {
     const NAME: &str = "put_";
     ensure!(
@@ -330,14 +323,14 @@ pub fn put_(self_: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -
         "{NAME}: tried to put elements into an empty tensor"
     );
     let how = if accumulate { Combine::Add } else { Combine::Assign };
-    in_wide(self_, how, |target, wide| {
+    with_upcast(self_, how, |target, upcast| {
         let Some(offsets) = flat_offsets(NAME, target, index)?.filter(|o| o.numel() > 0) else {
             return Ok(());
         };
-        let dense = copy::clone(&widened(source, wide)?, Some(MemoryFormat::Contiguous))?;
+        let dense = copy::clone(&upcast_if(source, upcast)?, Some(MemoryFormat::Contiguous))?;
         let zeros = DimVec::from_elem(0, index.dim());
-        let places = flat_places(NAME, target, index, &zeros)?;
-        places.places().place(target, &offsets, (&dense, &places.dense), how, true)
+        let flat = flat_index(NAME, target, index, &zeros)?;
+        flat.dim_index().scatter(target, &offsets, (&dense, &flat.dense), how, true)
     })
 }
 

@@ -1,10 +1,12 @@
-//! Whole slices along one dimension, named by a vector of indices: read, copied, added, filled.
+//! `index_select`, `index_add`, `index_copy` and `index_fill`, which address slices of one dimension by a vector of indices; `one_hot`.
 
-use crate::native::index::gather_scatter::{into_dense, value_like, zeros_for};
-use crate::native::index::dim_index::{Combine, Places, at_least_1d, ensure_written_once, in_wide, long_index, widened};
-use crate::native::strided_iter::without;
 use crate::native::factory::copy;
+use crate::native::index::dim_index::{
+    Combine, DimIndex, at_least_1d, ensure_written_once, long_index, upcast_if, with_upcast,
+};
+use crate::native::index::gather_scatter::{into_dense, value_like, zeros_for};
 use crate::native::shape::view;
+use crate::native::strided_iter::with_zero_stride;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
@@ -21,8 +23,8 @@ fn vector(name: &str, index: &Tensor) -> Result<Tensor> {
     if index.dim() == 0 { view::unsqueeze(&index, 0) } else { Ok(index) }
 }
 
-/// The strides of a vector of indices along `dim` of a walk over `rank` dimensions.
-fn along(index: &Tensor, dim: usize, rank: usize) -> DimVec {
+/// The strides, over `rank` dimensions, of a vector of indices that extends along `dim`.
+fn strides_along(index: &Tensor, dim: usize, rank: usize) -> DimVec {
     let mut strides = DimVec::from_elem(0, rank);
     strides[dim] = index.strides()[0];
     strides
@@ -46,31 +48,32 @@ pub fn index_select_meta(self_: &Tensor, dim: i64, index: &Tensor) -> Result<Ten
     Ok(TensorSpec::like(self_, &sizes))
 }
 
-/// The slices of `self_` along `dim` that `index` names, in its order.
+/// The slices of `self_` along `dim` at `index`, in its order.
 pub fn index_select(self_: &Tensor, dim: i64, index: &Tensor, out: &Tensor) -> Result<()> {
     const NAME: &str = "index_select";
     let d = shape::wrap_dim(dim, self_.dim())?;
     let index = vector(NAME, index)?;
     let ((sizes, _), (self_sizes, self_strides)) = (at_least_1d(out), at_least_1d(self_));
-    let places = Places {
+    let dim_index = DimIndex {
         name: NAME,
         sizes: &sizes,
-        strides: &without(&self_strides, d),
-        index_strides: &along(&index, d, sizes.len()),
+        strides: &with_zero_stride(&self_strides, d),
+        index_strides: &strides_along(&index, d, sizes.len()),
         dim: d,
         size: self_sizes[d],
         stride: self_strides[d],
     };
-    into_dense(out, |dense| places.pick(self_, &index, dense))
+    into_dense(out, |dense| dim_index.gather(self_, &index, dense))
 }
 
-/// `grad` added up at the slices it was read from.
+/// The gradient of [`index_select`]: zeros, to which the slices of `grad` are added at `index`.
 pub fn index_select_backward(grad: &Tensor, self_sizes: &[i64], dim: i64, index: &Tensor) -> Result<Tensor> {
     ops::index_add(&zeros_for(grad, self_sizes)?, dim, index, grad, Scalar::Int(1))
 }
 
-/// Writes the slices of `source` into those of `self_` that `index` names; nobody sees `self_` after a failure where it is `fresh`.
-fn put_slices(
+/// Combines the slices of `self_` at `index` with those of `source`. `fresh` says that `self_` is new, so that nobody sees it if the
+/// call fails.
+fn scatter_slices(
     name: &str,
     self_: &Tensor,
     dim: i64,
@@ -105,20 +108,20 @@ fn put_slices(
     if self_.device().is_meta() || shape::numel(&sizes)? == 0 && index.numel() == 0 {
         return Ok(());
     }
-    in_wide(self_, how, |target, wide| {
-        let source = widened(source, wide)?;
-        let strides = if wide { at_least_1d(target).1 } else { self_strides.clone() };
-        let places = Places {
+    with_upcast(self_, how, |target, upcast| {
+        let source = upcast_if(source, upcast)?;
+        let strides = if upcast { at_least_1d(target).1 } else { self_strides.clone() };
+        let dim_index = DimIndex {
             name,
             sizes: &sizes,
-            strides: &without(&strides, d),
-            index_strides: &along(&index, d, sizes.len()),
+            strides: &with_zero_stride(&strides, d),
+            index_strides: &strides_along(&index, d, sizes.len()),
             dim: d,
             size: self_size,
             stride: strides[d],
         };
-        let source_strides = if wide { at_least_1d(&source).1 } else { source_strides.clone() };
-        places.place(target, &index, (&source, &source_strides), how, fresh || wide)
+        let source_strides = if upcast { at_least_1d(&source).1 } else { source_strides.clone() };
+        dim_index.scatter(target, &index, (&source, &source_strides), how, fresh || upcast)
     })
 }
 
@@ -134,29 +137,29 @@ fn scaled(self_: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
 
 /// Adds `alpha` times the slices of `source`, in the order of `index`.
 pub fn index_add_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<()> {
-    put_slices("index_add", self_, dim, index, &scaled(self_, source, alpha)?, Combine::Add, false)
+    scatter_slices("index_add", self_, dim, index, &scaled(self_, source, alpha)?, Combine::Add, false)
 }
 
 /// As [`index_add_`], into a copy.
 pub fn index_add(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor, alpha: Scalar) -> Result<Tensor> {
     let (made, source) = (copied(self_)?, scaled(self_, source, alpha)?);
-    put_slices("index_add", &made, dim, index, &source, Combine::Add, true)?;
+    scatter_slices("index_add", &made, dim, index, &source, Combine::Add, true)?;
     Ok(made)
 }
 
-/// Copies the slices of `source`; of equal indices the last one wins.
+/// Copies the slices of `source` to those of `self_` at `index`; of equal indices the last one wins.
 pub fn index_copy_(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<()> {
-    put_slices("index_copy", self_, dim, index, source, Combine::Assign, false)
+    scatter_slices("index_copy", self_, dim, index, source, Combine::Assign, false)
 }
 
 /// As [`index_copy_`], into a copy.
 pub fn index_copy(self_: &Tensor, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
     let made = copied(self_)?;
-    put_slices("index_copy", &made, dim, index, source, Combine::Assign, true)?;
+    scatter_slices("index_copy", &made, dim, index, source, Combine::Assign, true)?;
     Ok(made)
 }
 
-/// Fills the slices that `index` names; negative indices count from the back.
+/// Fills the slices at `index` with `value`; negative indices count from the end.
 pub fn index_fill_(self_: &Tensor, dim: i64, index: &Tensor, value: Scalar) -> Result<()> {
     index_fill_tensor_(self_, dim, index, &value_like("index_fill", self_, value)?)
 }
@@ -187,17 +190,17 @@ pub fn index_fill_tensor_(self_: &Tensor, dim: i64, index: &Tensor, value: &Tens
     if self_.device().is_meta() || index.numel() == 0 {
         return Ok(());
     }
-    let places = Places {
+    let dim_index = DimIndex {
         name: NAME,
         sizes: &sizes,
-        strides: &without(&self_strides, d),
-        index_strides: &along(&index, d, sizes.len()),
+        strides: &with_zero_stride(&self_strides, d),
+        index_strides: &strides_along(&index, d, sizes.len()),
         dim: d,
         size,
         stride: self_strides[d],
     };
-    // The indices were looked at when they were wrapped.
-    places.place(self_, &index, (&value, &DimVec::from_elem(0, sizes.len())), Combine::Assign, true)
+    // `wrapped` has checked the indices.
+    dim_index.scatter(self_, &index, (&value, &DimVec::from_elem(0, sizes.len())), Combine::Assign, true)
 }
 
 /// As [`index_fill_tensor_`], into a copy.
@@ -207,7 +210,7 @@ pub fn index_fill_tensor(self_: &Tensor, dim: i64, index: &Tensor, value: &Tenso
     Ok(made)
 }
 
-/// Indices of i64 with negative ones counted from the back, dense, all inside `0..size`.
+/// Indices in `-size..size` as dense indices in `0..size`; others are refused.
 pub(crate) fn wrapped(name: &str, index: &Tensor, dim: usize, size: i64) -> Result<Tensor> {
     if index.device().is_meta() {
         return Ok(index.clone());
@@ -222,7 +225,7 @@ pub(crate) fn wrapped(name: &str, index: &Tensor, dim: usize, size: i64) -> Resu
     Tensor::from_vec(values, index.sizes())
 }
 
-/// Vectors of zeros with a one at each place that `self_` names.
+/// For each element of `self_` a vector of zeros with a one at that index.
 pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
     const NAME: &str = "one_hot";
     ensure!(
@@ -233,10 +236,10 @@ pub fn one_hot(self_: &Tensor, num_classes: i64) -> Result<Tensor> {
     );
     let classes = if num_classes == -1 {
         let values = self_.to_vec::<i64>().map_err(|e| e.context(NAME))?;
-        let Some(most) = values.iter().max() else {
+        let Some(max) = values.iter().max() else {
             bail!(InvalidArgument, "{NAME}: Can not infer total number of classes from empty tensor.");
         };
-        most.saturating_add(1)
+        max.saturating_add(1)
     } else {
         num_classes
     };

@@ -1,15 +1,15 @@
-//! Places in sorted sequences.
+//! `searchsorted` and `bucketize`: binary search in sorted sequences.
 
-use crate::native::guarded_slices::{fill, with_slices};
-use crate::native::element_bits::{Sortable, Stored};
+use crate::native::element_bits::{ElementBits, Sortable};
 use crate::native::factory::copy;
+use crate::native::guarded_slices::{fill, with_slices};
 use crate::native::index::gather_scatter;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::result_type;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, bail, ensure};
 
-/// Whether the place behind equal elements is meant.
+/// Whether the index after equal elements is requested, from `right` and `side`, which must agree.
 fn is_right(right: bool, side: Option<&str>) -> Result<bool> {
     match side {
         None => Ok(right),
@@ -32,7 +32,7 @@ fn dense_as(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     copy::to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
 }
 
-/// For each value the place in its row of `sorted_sequence` where it would be put in.
+/// For each value the index in its row of `sorted_sequence` at which inserting it would keep the order.
 pub fn searchsorted(
     sorted_sequence: &Tensor,
     self_: &Tensor,
@@ -66,7 +66,7 @@ pub fn searchsorted(
             None => sorted_sequence.clone(),
         };
         let common = result_type([&sequence, self_])?;
-        places(&dense_as(&sequence, common)?, &dense_as(self_, common)?, right, &made)?;
+        search_rows(&dense_as(&sequence, common)?, &dense_as(self_, common)?, right, &made)?;
     }
     if out_int32 { copy::to_copy(&made, Some(dtype), None, None, None, false, None) } else { Ok(made) }
 }
@@ -86,20 +86,20 @@ fn in_order(sequence: &Tensor, sorter: &Tensor) -> Result<Tensor> {
     Ok(made)
 }
 
-/// Dense rows of boundaries and of values.
-fn places(sequence: &Tensor, values: &Tensor, right: bool, made: &Tensor) -> Result<()> {
+/// [`searchsorted`] of dense tensors of one type.
+fn search_rows(sequence: &Tensor, values: &Tensor, right: bool, made: &Tensor) -> Result<()> {
     let n = sequence.sizes().last().copied().unwrap_or(0) as usize;
     let per_row = values.sizes().last().copied().unwrap_or(1) as usize;
     let shared = sequence.dim() == 1;
     dispatch_all_types!(ordered, sequence.dtype(), "searchsorted", T => {
-        type N = <T as Stored>::Number;
+        type N = <T as ElementBits>::Number;
         with_slices("searchsorted", &[sequence, values], &[made], |s| {
             let (sequence, values, out) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<i64>(0)?);
             fill(out, 1, |range, part| {
                 for (to, at) in part.iter_mut().zip(range) {
                     let row = if shared { 0 } else { at / per_row * n };
-                    let value = values[at].order();
-                    let before = |b: &N| if right { b.order() <= value } else { b.order() < value };
+                    let value = values[at].sort_key();
+                    let before = |b: &N| if right { b.sort_key() <= value } else { b.sort_key() < value };
                     *to = sequence[row..row + n].partition_point(before) as i64;
                 }
             });
@@ -108,7 +108,7 @@ fn places(sequence: &Tensor, values: &Tensor, right: bool, made: &Tensor) -> Res
     })
 }
 
-/// The same for one number.
+/// [`searchsorted`] of one number.
 pub fn searchsorted_scalar(
     sorted_sequence: &Tensor,
     self_: Scalar,
@@ -135,13 +135,14 @@ pub fn searchsorted_scalar(
     if self_.is_in_range(sorted_sequence.dtype()) {
         return ops::searchsorted_tensor(sorted_sequence, &value, out_int32, right, side, sorter);
     }
-    // Beyond the range of the boundaries' type it is compared as the number it is, which one dimension keeps it.
+    // A number out of the range of the boundaries' type must not be converted to it. With one dimension, the value takes part in type
+    // promotion.
     let found =
         ops::searchsorted_tensor(sorted_sequence, &value.reshape(&[1])?, out_int32, right, side, sorter)?;
     found.reshape(&[])
 }
 
-/// For each value the number of the interval between `boundaries` that it lies in.
+/// For each value the index of the interval between `boundaries` that contains it.
 pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     ensure!(
         boundaries.dim() == 1,
@@ -152,7 +153,7 @@ pub fn bucketize(self_: &Tensor, boundaries: &Tensor, out_int32: bool, right: bo
     searchsorted(boundaries, self_, out_int32, right, None, None).map_err(|e| e.context("bucketize"))
 }
 
-/// The number of the interval that a number lies in.
+/// The index of the interval that contains a number.
 pub fn bucketize_scalar(self_: Scalar, boundaries: &Tensor, out_int32: bool, right: bool) -> Result<Tensor> {
     ops::searchsorted_scalar(boundaries, self_, out_int32, right, None, None)
 }

@@ -1,44 +1,44 @@
-//! Sorting along a dimension, stable, with NaN as the greatest value.
+//! `sort`, `argsort`, `msort` and `topk`: stable, with NaN as the maximum.
 //!
-//! An element becomes a number that orders like it, above its index; so equal elements keep their order, whatever the
-//! algorithm, and results are the same for every thread count.
+//! Elements are sorted as integers that hold the sort key of the element in the upper bits and its index in the lower ones. So equal
+//! elements keep their order whatever the algorithm is, and results do not depend on the number of threads.
 
-mod few;
+mod first_k;
 mod item;
 
-use crate::native::factory::empty_full::dense_strides;
-use crate::native::index::gather_scatter::into_dense;
-use crate::native::guarded_slices::with_slices;
-use crate::native::element_bits::{Sortable, Stored};
+use crate::native::element_bits::{ElementBits, Sortable};
 use crate::native::factory::copy;
+use crate::native::factory::empty_full::dense_strides;
+use crate::native::guarded_slices::with_slices;
+use crate::native::index::gather_scatter::into_dense;
 use crate::native::shape::view;
 use crate::parallel::{for_each_task, num_threads, parallel_for};
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::GRAIN;
 use crate::vectorized::EveryIsa;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
-use few::{First, Found, select_few};
+use first_k::{Candidates, FindBefore, select_first_k};
 use flambeau_core::{DimVec, MemoryFormat, Result, ScalarType, ensure, shape};
 use item::{Item, RADIX};
 use std::sync::Mutex;
 
-/// Rows from here on are sorted digit by digit.
-const LONG: usize = 700;
+/// Rows of at least as many elements are sorted by radix sort.
+const RADIX_MIN_LEN: usize = 700;
 
-/// Rows from here on are shared among threads, if there are more than a few: what comes out is the same, and one thread goes through
-/// the digits of a row in a sixth of the time that it takes to share it out.
-const SHARED: usize = 1 << 17;
-const FEW: usize = 4;
+/// Rows of at least as many elements are sorted by several threads.
+const PARALLEL_MIN_LEN: usize = 1 << 17;
+/// With so few threads one thread sorts a row: radix sort is several times as fast as distributing the row to buckets.
+const SEQUENTIAL_MAX_THREADS: usize = 4;
 
-/// Sorts items that stand in the order of their indices.
+/// Sorts items that are in the order of their indices.
 fn sort_items<I: Item>(items: &mut Vec<I>) {
-    let alone = items.len() < SHARED || num_threads() <= FEW;
-    if alone { sort_digits(items) } else { sort_shared(items) }
+    let sequential = items.len() < PARALLEL_MIN_LEN || num_threads() <= SEQUENTIAL_MAX_THREADS;
+    if sequential { radix_sort(items) } else { sample_sort(items) }
 }
 
-/// Items fall into buckets between some of their own number, taken evenly, and each bucket is sorted for itself: what it
-/// holds follows from the items alone, and so does the result.
-fn sort_shared<I: Item>(items: &mut Vec<I>) {
+/// Sample sort: items are distributed to buckets, whose bounds are quantiles of a sample of the items, and threads sort the buckets.
+/// The sample is taken at fixed intervals, so the buckets do not depend on the number of threads.
+fn sample_sort<I: Item>(items: &mut Vec<I>) {
     let step = items.len() / (BUCKETS * OVERSAMPLING);
     let mut sample = scratch::collect(items.iter().step_by(step).copied());
     sample.sort_unstable();
@@ -47,21 +47,21 @@ fn sort_shared<I: Item>(items: &mut Vec<I>) {
     for item in items.iter() {
         scratch::push(&mut buckets[bounds.partition_point(|bound| bound <= item)], *item);
     }
-    for_each_task(scratch::collect(buckets.iter_mut()), sort_digits);
+    for_each_task(scratch::collect(buckets.iter_mut()), radix_sort);
     items.clear();
     buckets.iter().for_each(|bucket| items.extend_from_slice(bucket));
 }
 
-/// Buckets of a shared row, and how many of its items are looked at for each bound between two.
+/// Buckets of a sample sort, and items in the sample for each of them.
 const BUCKETS: usize = 64;
 const OVERSAMPLING: usize = 16;
 
-/// Sorts items that stand in the order of their indices: many of them one digit of their keys after the other.
-fn sort_digits<I: Item>(items: &mut Vec<I>) {
-    if items.len() < LONG {
+/// Sorts items that are in the order of their indices, long rows by radix sort.
+fn radix_sort<I: Item>(items: &mut Vec<I>) {
+    if items.len() < RADIX_MIN_LEN {
         return items.sort_unstable();
     }
-    // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the last.
+    // Least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): each pass keeps the order of the one before.
     let mut other = scratch::to_vec(items);
     for number in 0..I::DIGITS {
         let mut starts = [0u32; RADIX]; // No row has more items.
@@ -74,15 +74,15 @@ fn sort_digits<I: Item>(items: &mut Vec<I>) {
             next += std::mem::replace(start, next);
         }
         for item in items.iter() {
-            let place = &mut starts[item.digit(number)];
-            other[*place as usize] = *item;
-            *place += 1;
+            let slot = &mut starts[item.digit(number)];
+            other[*slot as usize] = *item;
+            *slot += 1;
         }
         std::mem::swap(items, &mut other);
     }
 }
 
-/// The first `k` items in order, the others behind them in any.
+/// Moves the first `k` items to the front, in order.
 fn select_items<I: Item>(items: &mut Vec<I>, k: usize) {
     if k >= items.len() / 2 {
         return sort_items(items);
@@ -91,17 +91,17 @@ fn select_items<I: Item>(items: &mut Vec<I>, k: usize) {
     items[..k].sort_unstable();
 }
 
-/// For each row of `n` values the first `k` in order, and where they stood.
-fn order_rows<T: Stored<Number: Sortable>, I: Item>(
+/// For each row of `n` values the first `k` in sorted order, and their indices.
+fn order_rows<T: ElementBits<Number: Sortable>, I: Item>(
     values: &[T::Number],
     (sorted, indices): (&mut [T::Number], &mut [i64]),
     (n, k): (usize, usize),
     descending: bool,
 ) where
-    First<T>: EveryIsa<Found>,
+    FindBefore<T>: EveryIsa<Candidates>,
 {
     let rows = indices.len() / k;
-    // Rows that threads take in turn: each is locked just once.
+    // Threads take rows dynamically: a lock gives access to each row of the results, without contention.
     let targets = scratch::collect(sorted.chunks_mut(k).zip(indices.chunks_mut(k)).map(Mutex::new));
     parallel_for(0..rows, (GRAIN / 8 / n).max(1), |part| {
         let mut items: Vec<I> = scratch::with_capacity(n);
@@ -109,9 +109,9 @@ fn order_rows<T: Stored<Number: Sortable>, I: Item>(
             items.clear();
             let values = &values[row * n..(row + 1) * n];
             if k <= n / 8 {
-                select_few::<T, I>(&mut items, values, k, descending);
+                select_first_k::<T, I>(&mut items, values, k, descending);
             } else {
-                let item = |(index, value): (u32, &T::Number)| I::new(value.order(), descending, index);
+                let item = |(index, value): (u32, &T::Number)| I::new(value.sort_key(), descending, index);
                 items.extend((0..).zip(values).map(item));
                 if k == n { sort_items(&mut items) } else { select_items(&mut items, k) }
             }
@@ -125,8 +125,8 @@ fn order_rows<T: Stored<Number: Sortable>, I: Item>(
     });
 }
 
-/// The first `k` elements along `dim` in order, and where they stood.
-fn sorted_into(
+/// The first elements along `dim` in sorted order, as many as `values` has, and their indices.
+fn sort_into(
     name: &str,
     self_: &Tensor,
     dim: i64,
@@ -145,13 +145,13 @@ fn sorted_into(
         "{name}: rows of more than {} elements are not implemented",
         u32::MAX
     );
-    // A copy of truth values has no other bytes than 0 and 1, of which the result is made.
-    let as_it_is = rows.is_contiguous() && rows.dtype() != ScalarType::Bool;
-    let rows = if as_it_is { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
+    // `bool` is copied since the copy has no bytes other than 0 and 1, and the result is taken from it.
+    let is_usable = rows.is_contiguous() && rows.dtype() != ScalarType::Bool;
+    let rows = if is_usable { rows } else { copy::clone(&rows, Some(MemoryFormat::Contiguous))? };
     into_dense(&values, |values| {
         into_dense(&indices, |indices| {
             dispatch_all_types!(ordered, self_.dtype(), name, T => {
-                type N = <T as Stored>::Number;
+                type N = <T as ElementBits>::Number;
                 with_slices(name, &[&rows], &[values, indices], |s| {
                     let (from, to) = (s.read::<N>(0)?, (s.write::<N>(0)?, s.write::<i64>(1)?));
                     if size_of::<N>() <= 4 {
@@ -166,7 +166,7 @@ fn sorted_into(
     })
 }
 
-/// How many elements a row has.
+/// The number of elements of a row.
 fn row_of(rows: &Tensor) -> usize {
     rows.sizes().last().map_or(1, |&size| size as usize)
 }
@@ -183,7 +183,7 @@ pub fn sort_meta(
     Ok((values.clone(), values.with_dtype(ScalarType::I64)))
 }
 
-/// The elements along `dim` in order, and where they stood; equal ones keep their order.
+/// The elements along `dim` in sorted order, and their indices; equal ones keep their order.
 pub fn sort(
     self_: &Tensor,
     _stable: Option<bool>,
@@ -192,10 +192,10 @@ pub fn sort(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
-    sorted_into("sort", self_, dim, descending, (values, indices))
+    sort_into("sort", self_, dim, descending, (values, indices))
 }
 
-/// [`sort`], which is stable always.
+/// [`sort`] into new tensors. It is always stable.
 pub fn sort_default(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tensor, Tensor)> {
     let (values, indices) = sort_meta(self_, None, dim, descending)?;
     let (values, indices) = (values.allocate("sort")?, indices.allocate("sort")?);
@@ -205,17 +205,17 @@ pub fn sort_default(self_: &Tensor, dim: i64, descending: bool) -> Result<(Tenso
     Ok((values, indices))
 }
 
-/// Where the elements of [`sort`] stood.
+/// The indices of [`sort`].
 pub fn argsort(self_: &Tensor, dim: i64, descending: bool) -> Result<Tensor> {
     Ok(ops::sort(self_, dim, descending)?.1)
 }
 
-/// The same.
+/// [`argsort`], which is always stable.
 pub fn argsort_stable(self_: &Tensor, stable: bool, dim: i64, descending: bool) -> Result<Tensor> {
     Ok(ops::sort_stable(self_, Some(stable), dim, descending)?.1)
 }
 
-/// The elements along the first dimension in order.
+/// The elements along the first dimension in sorted order.
 pub fn msort(self_: &Tensor) -> Result<Tensor> {
     Ok(ops::sort(self_, 0, false)?.0)
 }
@@ -243,7 +243,7 @@ pub fn topk_meta(
     Ok((values.clone(), values.with_dtype(ScalarType::I64)))
 }
 
-/// The `k` greatest or least elements along `dim`, in order, and where they stood; of equal ones the first.
+/// The `k` largest or smallest elements along `dim`, in sorted order, and their indices; of equal ones the first.
 pub fn topk(
     self_: &Tensor,
     _k: i64,
@@ -253,5 +253,5 @@ pub fn topk(
     values: &Tensor,
     indices: &Tensor,
 ) -> Result<()> {
-    sorted_into("topk", self_, dim, largest, (values, indices))
+    sort_into("topk", self_, dim, largest, (values, indices))
 }

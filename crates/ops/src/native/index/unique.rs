@@ -1,8 +1,8 @@
-//! Sets of values, or of whole slices: each once, where it was, and how often.
+//! `unique` and `unique_consecutive`, of elements or of slices.
 
-use crate::native::guarded_slices::with_slices;
-use crate::native::element_bits::{Numeric, Sortable, Stored};
+use crate::native::element_bits::{ElementBits, Numeric, Sortable};
 use crate::native::factory::copy;
+use crate::native::guarded_slices::with_slices;
 use crate::native::index::gather_scatter;
 use crate::native::index::sort;
 use crate::native::shape::view;
@@ -14,8 +14,8 @@ fn dense(tensor: &Tensor) -> Result<Tensor> {
     copy::clone(tensor, Some(MemoryFormat::Contiguous))
 }
 
-/// The distinct values in order; for each element the number of its value, and for each value how often it is there. The
-/// latter two are empty unless asked for.
+/// The distinct values in ascending order, for each element the index of its value, and for each value how often it occurs. The
+/// latter two are empty unless requested.
 pub fn unique2(
     self_: &Tensor,
     _sorted: bool,
@@ -27,7 +27,7 @@ pub fn unique2(
     runs("_unique2", self_, &values, Some(&indices), return_inverse, return_counts)
 }
 
-/// The same where equal values stand side by side, in the order they stand in.
+/// As [`unique2`], but only consecutive equal values are merged, and their order is kept.
 pub fn unique_consecutive(
     self_: &Tensor,
     return_inverse: bool,
@@ -41,24 +41,24 @@ pub fn unique_consecutive(
     runs("unique_consecutive", self_, &flat, None, return_inverse, return_counts)
 }
 
-/// Runs of equal elements of `values`, which stood at `places` of `self_`. NaN equals nothing, as in PyTorch.
+/// Finds runs of equal elements in `values`, whose elements are those of `self_` at `indices`. NaN equals nothing, as in PyTorch.
 fn runs(
     name: &str,
     self_: &Tensor,
     values: &Tensor,
-    places: Option<&Tensor>,
+    indices: Option<&Tensor>,
     return_inverse: bool,
     return_counts: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
     let starts = dispatch_all_types!(ordered, values.dtype(), name, T => {
-        type N = <T as Stored>::Number;
+        type N = <T as ElementBits>::Number;
         with_slices(name, &[values], &[], |s| {
             let values = s.read::<N>(0)?;
-            let nan = N::of(Scalar::Float(f64::NAN)).order();
+            let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
             let differ = |i: &usize| {
-                let order = values[*i].order();
-                *i == 0 || order != values[*i - 1].order() || (N::HAS_NAN && order == nan)
+                let order = values[*i].sort_key();
+                *i == 0 || order != values[*i - 1].sort_key() || (N::HAS_NAN && order == nan)
             };
             fallible::collect((0..values.len()).filter(differ).map(|i| i as i64))
         })
@@ -73,7 +73,7 @@ fn runs(
     let ends = starts.iter().skip(1).copied().chain([n]);
     let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| end - start))?;
     let inverse = if return_inverse {
-        inverse(&lengths, places, self_)?
+        inverse(&lengths, indices, self_)?
     } else {
         Tensor::from_vec(Vec::<i64>::new(), &[0])?
     };
@@ -82,22 +82,22 @@ fn runs(
     Ok((chosen, inverse, Tensor::from_vec(counts, &[length])?))
 }
 
-/// For each element the number of its run.
-fn inverse(lengths: &[i64], places: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
+/// For each element of `self_` the number of its run.
+fn inverse(lengths: &[i64], indices: Option<&Tensor>, self_: &Tensor) -> Result<Tensor> {
     let numbers = lengths.iter().zip(0i64..).flat_map(|(n, run)| std::iter::repeat_n(run, *n as usize));
     let mut inverse = fallible::filled(0i64, self_.numel() as usize)?;
-    match places {
-        Some(places) => {
-            let places = places.to_vec::<i64>()?;
-            places.iter().zip(numbers).for_each(|(place, run)| inverse[*place as usize] = run);
+    match indices {
+        Some(indices) => {
+            let indices = indices.to_vec::<i64>()?;
+            indices.iter().zip(numbers).for_each(|(index, run)| inverse[*index as usize] = run);
         }
         None => inverse.iter_mut().zip(numbers).for_each(|(to, run)| *to = run),
     }
     Tensor::from_vec(inverse, self_.sizes())
 }
 
-/// The distinct slices of a dimension in order, compared element by element; for each slice the number of its like, and how
-/// many of each there are.
+/// The distinct slices of a dimension in lexicographic order, for each slice the index of the distinct one that equals it, and how
+/// often each distinct slice occurs.
 pub fn unique_dim(
     self_: &Tensor,
     dim: i64,
@@ -108,7 +108,7 @@ pub fn unique_dim(
     slices("unique_dim", self_, dim, true)
 }
 
-/// The same for slices that stand side by side.
+/// As [`unique_dim`], but only consecutive equal slices are merged, and their order is kept.
 pub fn unique_dim_consecutive(
     self_: &Tensor,
     dim: i64,
@@ -118,8 +118,8 @@ pub fn unique_dim_consecutive(
     slices("unique_dim_consecutive", self_, dim, false)
 }
 
-/// Runs of equal slices, brought together first if `ordered`.
-fn slices(name: &str, self_: &Tensor, dim: i64, ordered: bool) -> Result<(Tensor, Tensor, Tensor)> {
+/// Finds runs of equal slices, after sorting the slices if `sort`.
+fn slices(name: &str, self_: &Tensor, dim: i64, sort: bool) -> Result<(Tensor, Tensor, Tensor)> {
     ensure!(!self_.device().is_meta(), NotImplemented, "{name}: a tensor on meta has no values");
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     let count = self_.sizes().get(d).copied().unwrap_or(1);
@@ -132,39 +132,39 @@ fn slices(name: &str, self_: &Tensor, dim: i64, ordered: bool) -> Result<(Tensor
     let rows = dense(&if self_.dim() == 0 { self_.clone() } else { ops::movedim_int(self_, d as i64, 0)? })?;
     let (keys, nan) = keys(name, &rows)?;
     let width = keys.len() / count.max(1) as usize;
-    let row = |place: i64| &keys[place as usize * width..(place as usize + 1) * width];
-    let mut places = fallible::collect(0..count)?;
-    if ordered {
-        // A stable sort would ask for memory that it cannot be refused.
-        places.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
+    let row = |index: i64| &keys[index as usize * width..(index as usize + 1) * width];
+    let mut order = fallible::collect(0..count)?;
+    if sort {
+        // A stable sort would allocate, and abort when out of memory.
+        order.sort_unstable_by(|a, b| row(*a).cmp(row(*b)).then(a.cmp(b)));
     }
     // NaN equals nothing, as in PyTorch.
     let is_new = |i: &usize| {
-        let own = row(places[*i]);
-        *i == 0 || own != row(places[*i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
+        let own = row(order[*i]);
+        *i == 0 || own != row(order[*i - 1]) || nan.is_some_and(|nan| own.contains(&nan))
     };
-    let starts = fallible::collect((0..places.len()).filter(is_new))?;
-    let ends = starts.iter().skip(1).copied().chain([places.len()]);
+    let starts = fallible::collect((0..order.len()).filter(is_new))?;
+    let ends = starts.iter().skip(1).copied().chain([order.len()]);
     let lengths = fallible::collect(starts.iter().zip(ends).map(|(start, end)| (end - start) as i64))?;
-    let firsts = fallible::collect(starts.iter().map(|start| places[*start]))?;
+    let firsts = fallible::collect(starts.iter().map(|start| order[*start]))?;
     let of_vector = |vector: Vec<i64>| {
         let length = vector.len() as i64;
         Tensor::from_vec(vector, &[length])
     };
     let chosen = ops::index_select(&rows, 0, &of_vector(firsts)?)?;
     let chosen = if self_.dim() == 0 { chosen } else { ops::movedim_int(&chosen, 0, d as i64)? };
-    let places = of_vector(places)?;
-    let inverse = inverse(&lengths, Some(&places), &places)?;
+    let order = of_vector(order)?;
+    let inverse = inverse(&lengths, Some(&order), &order)?;
     Ok((chosen, inverse, of_vector(lengths)?))
 }
 
-/// Numbers that order like the elements of a dense tensor, and the one that stands for NaN.
+/// The sort keys of the elements of a dense tensor, and that of NaN.
 fn keys(name: &str, dense: &Tensor) -> Result<(Vec<u64>, Option<u64>)> {
     dispatch_all_types!(ordered, dense.dtype(), name, T => {
-        type N = <T as Stored>::Number;
+        type N = <T as ElementBits>::Number;
         with_slices(name, &[dense], &[], |s| {
-            let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).order());
-            Ok((fallible::collect(s.read::<N>(0)?.iter().map(|value| value.order()))?, nan))
+            let nan = N::HAS_NAN.then(|| N::of(Scalar::Float(f64::NAN)).sort_key());
+            Ok((fallible::collect(s.read::<N>(0)?.iter().map(|value| value.sort_key()))?, nan))
         })
     })
 }

@@ -1,6 +1,6 @@
-//! The nonlinear functions of neural networks, and what their gradients need.
+//! Activation functions and their gradients: `relu`, `silu`, `gelu`, `softplus`, `elu`, `mish`, `hardtanh` and others.
 
-use crate::native::formulas::chained;
+use crate::native::formulas::chain_rule;
 use crate::structured::ensure_same_device;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::Float;
@@ -9,9 +9,9 @@ use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
-    /// max(x, 0); NaN stays NaN.
+    /// max(x, 0); NaN is propagated.
     fn relu, relu_meta = build_converted_op(self_: x) => x.maximum(V::zero());
-    /// x above the threshold, else the value.
+    /// x if it is above the threshold, else the value.
     fn threshold, threshold_meta = build_converted_op(self_: x; threshold: Scalar, value: Scalar) =>
         V::select(x.le(V::scalar(threshold)), V::scalar(value), x);
     /// The gradient where x is above the threshold, else 0.
@@ -25,25 +25,25 @@ formulas! { half_kernel(FloatFormula, Float) -> V:
     /// The gradient of `silu`.
     fn silu_backward, silu_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let s = x.sigmoid();
-        chained(g, s * (V::one() + x * (V::one() - s)))
+        chain_rule(g, s * (V::one() + x * (V::one() - s)))
     };
     /// The gradient of `sigmoid`, from its result.
-    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, (V::one() - y) * y);
+    fn sigmoid_backward, sigmoid_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, (V::one() - y) * y);
     /// The gradient of `tanh`, from its result.
-    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chained(g, V::one() - y * y);
-    /// x times the normal distribution's probability of less than x.
+    fn tanh_backward, tanh_backward_meta = build_binary_op(grad_output: g, output: y) => chain_rule(g, V::one() - y * y);
+    /// x times the cumulative distribution function of the standard normal distribution.
     fn gelu_exact, gelu_exact_meta = build_unary_op(self_: x) => x.gelu();
-    /// The same with a hyperbolic tangent for the probability.
+    /// `gelu` with the tanh approximation of the distribution function.
     fn gelu_tanh, gelu_tanh_meta = build_unary_op(self_: x) => x * tanh_cdf(x);
     /// The gradient of `gelu`.
     fn gelu_exact_backward, gelu_exact_backward_meta = build_binary_op(grad_output: g, self_: x) => {
-        chained(g, x.gelu_slope())
+        chain_rule(g, x.gelu_slope())
     };
-    /// The gradient of `gelu` with a hyperbolic tangent.
+    /// The gradient of `gelu` with the tanh approximation.
     fn gelu_tanh_backward, gelu_tanh_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let cdf = tanh_cdf(x);
         let slope = V::constant(TANH_SCALE) * (V::one() + V::constant(3.0 * TANH_CUBIC) * x * x);
-        chained(g, cdf + x * cdf * (V::one() - cdf) * slope)
+        chain_rule(g, cdf + x * cdf * (V::one() - cdf) * slope)
     };
 }
 
@@ -56,15 +56,15 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `softplus`.
     fn softplus_backward, softplus_backward_meta = build_binary_op(grad_output: g, self_: x; beta: Scalar, threshold: Scalar) => {
         let scaled = x * V::scalar(beta);
-        V::select(scaled.gt(V::scalar(threshold)), g, chained(g, scaled.sigmoid()))
+        V::select(scaled.gt(V::scalar(threshold)), g, chain_rule(g, scaled.sigmoid()))
     };
-    /// x above 0, else x times the slope.
+    /// x if it is above 0, else x times the slope.
     fn leaky_relu, leaky_relu_meta = build_unary_op(self_: x; negative_slope: Scalar) =>
         V::select(x.gt(V::zero()), x, x * V::scalar(negative_slope));
     /// The gradient of `leaky_relu`, from its input or from a result of the same sign.
     fn leaky_relu_backward, leaky_floats_meta = build_binary_op(grad_output: g, self_: x; negative_slope: Scalar, _self_is_result: bool) =>
         V::select(x.gt(V::zero()), g, g * V::scalar(negative_slope));
-    /// scale x above 0, else scale alpha (e^(input_scale x) - 1).
+    /// scale x for x above 0, else scale alpha (e^(input_scale x) - 1).
     fn elu, elu_meta = build_unary_op(self_: x; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = (x * V::scalar(input_scale)).expm1() * (V::scalar(alpha) * V::scalar(scale));
         V::select(x.lt(V::zero()), below, x * V::scalar(scale))
@@ -74,25 +74,25 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     /// The gradient of `mish`.
     fn mish_backward, mish_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let t = tanh_of_softplus(x);
-        chained(g, t + x * x.sigmoid() * (V::one() - t * t))
+        chain_rule(g, t + x * x.sigmoid() * (V::one() - t * t))
     };
     /// log(1 / (1 + e^-x)).
     fn log_sigmoid_of_floats, log_sigmoid_of_floats_meta = build_unary_op(self_: x) =>
         x.minimum(V::zero()) - (-x.abs()).exp().log1p();
     /// The gradient of `log_sigmoid`, from its input.
-    fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => chained(g, (-x).sigmoid());
+    fn log_sigmoid_slope, log_sigmoid_slope_meta = build_binary_op(grad_output: g, self_: x) => chain_rule(g, (-x).sigmoid());
     /// The gradient of `hardtanh`: 0 outside and at the limits.
     fn hardtanh_backward, hardtanh_backward_meta = build_binary_op(grad_output: g, self_: x; min_val: Scalar, max_val: Scalar) =>
         V::select(x.le(V::scalar(min_val)) | x.ge(V::scalar(max_val)), V::zero(), g);
     /// The gradient of `elu`, from its input.
     fn elu_of_input, elu_of_input_meta = build_binary_op(grad_output: g, self_: x; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = V::scalar(input_scale) * V::scalar(alpha) * V::scalar(scale) * (x * V::scalar(input_scale)).exp();
-        chained(g, V::select(x.le(V::zero()), below, V::scalar(scale)))
+        chain_rule(g, V::select(x.le(V::zero()), below, V::scalar(scale)))
     };
     /// The gradient of `elu`, from its result.
     fn elu_of_result, elu_of_result_meta = build_binary_op(grad_output: g, result: y; alpha: Scalar, scale: Scalar, input_scale: Scalar) => {
         let below = V::scalar(input_scale) * (y + V::scalar(alpha) * V::scalar(scale));
-        chained(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
+        chain_rule(g, V::select(y.le(V::zero()), below, V::scalar(scale)))
     };
 }
 
@@ -106,7 +106,7 @@ fn tanh_cdf<V: Float>(x: V) -> V {
     (V::constant(TANH_SCALE) * (x + V::constant(TANH_CUBIC) * x * x * x)).sigmoid()
 }
 
-/// `tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2)` with `w = e^x`, which is 1 to the last place of f64 from 20 on.
+/// `tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2)` with `w = e^x`, which rounds to 1 in f64 for `x` above 20.
 #[inline(always)]
 fn tanh_of_softplus<V: Float>(x: V) -> V {
     let (w, two) = (x.minimum(V::constant(20.0)).exp(), V::constant(2.0));
@@ -114,7 +114,7 @@ fn tanh_of_softplus<V: Float>(x: V) -> V {
     n / (n + two)
 }
 
-/// Whether `gelu` is the approximation.
+/// Whether `approximate` selects the tanh approximation.
 fn is_tanh(name: &str, approximate: &str) -> Result<bool> {
     match approximate {
         "none" => Ok(false),
@@ -132,7 +132,7 @@ pub fn gelu_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, approxima
     crate::native::formulas::build_unary_op(iter, self_)
 }
 
-/// x times the probability of less than x.
+/// x times the cumulative distribution function of the standard normal distribution, or its tanh approximation.
 pub fn gelu(iter: &mut TensorIterator<'_>, self_: &Tensor, approximate: &str) -> Result<()> {
     if is_tanh(iter.name(), approximate)? { gelu_tanh(iter, self_) } else { gelu_exact(iter, self_) }
 }
@@ -214,7 +214,7 @@ pub fn elu_backward(
     formula(iter, grad_output, self_or_result, alpha, scale, input_scale)
 }
 
-/// The limits of `hardtanh` as numbers of the type of `self_`.
+/// The bounds of `hardtanh` as numbers of the type of `self_`.
 fn hardtanh_limits(self_: &Tensor, min: Scalar, max: Scalar) -> Result<(Scalar, Scalar)> {
     ensure!(
         self_.dtype() != ScalarType::Bool,
@@ -228,13 +228,13 @@ fn hardtanh_limits(self_: &Tensor, min: Scalar, max: Scalar) -> Result<(Scalar, 
     })
 }
 
-/// Each element kept between two numbers, in the type it has.
+/// Each element clamped to `min_val..=max_val`; the type stays that of `self_`.
 pub fn hardtanh(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let (min, max) = hardtanh_limits(self_, min_val, max_val)?;
     ops::clamp(self_, Some(min), Some(max))
 }
 
-/// The same in place.
+/// [`hardtanh`] in place.
 pub fn hardtanh_(self_: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<()> {
     let (min, max) = hardtanh_limits(self_, min_val, max_val)?;
     ops::clamp_(self_, Some(min), Some(max))
@@ -245,7 +245,7 @@ pub fn log_sigmoid(self_: &Tensor) -> Result<Tensor> {
     Ok(ops::log_sigmoid_forward(self_)?.0)
 }
 
-/// The same, and a buffer that is empty here: the gradient costs no more without it.
+/// [`log_sigmoid`], and an empty buffer: the gradient is computed without one.
 pub fn log_sigmoid_forward(self_: &Tensor) -> Result<(Tensor, Tensor)> {
     let mut iter = TensorIterator::functional("log_sigmoid_forward");
     log_sigmoid_of_floats_meta(&mut iter, self_)?;

@@ -1,56 +1,57 @@
-//! Activations in pieces: shrinkage, hard sigmoids, gates, and slopes that are learned or drawn.
+//! Activations that are defined piecewise: `hardshrink`, `softshrink`, `hardsigmoid`, `hardswish`, `glu`, `celu`, `selu`, `relu6`,
+//! `prelu` and `rrelu`.
 
-use crate::native::formulas::chained;
+use crate::native::formulas::chain_rule;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Vector};
 use crate::{Tensor, ops};
 use flambeau_core::{Generator, MemoryFormat, Result, Scalar, ensure};
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
-    /// x, and 0 from -lambd to lambd.
+    /// x, but 0 for x in -lambd to lambd.
     fn hardshrink, hardshrink_meta = build_unary_op(self_: x; lambd: Scalar) => V::select(is_within(x, V::scalar(lambd)), V::zero(), x);
     /// The gradient of `hardshrink` and of `softshrink`.
     fn shrink_backward, shrink_backward_meta = build_binary_op(grad_output: g, self_: x; lambd: Scalar) =>
         V::select(is_within(x, V::scalar(lambd)), V::zero(), g);
-    /// x brought nearer to 0 by lambd, and 0 from -lambd to lambd.
+    /// x - lambd for x above lambd, x + lambd for x below -lambd, and 0 between.
     fn softshrink, softshrink_by_meta = build_unary_op(self_: x; lambd: Scalar) => {
         let by = V::scalar(lambd);
         V::select(x.gt(by), x - by, V::select(x.lt(-by), x + by, x * V::zero()))
     };
-    /// (x + 3) / 6, kept between 0 and 1.
+    /// (x + 3) / 6, clamped to 0 to 1.
     fn hardsigmoid, hardsigmoid_meta = build_unary_op(self_: x) => ramp(x) / V::constant(6.0);
     /// The gradient of `hardsigmoid`.
     fn hardsigmoid_backward, hardsigmoid_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let three = V::constant(3.0);
         V::select(x.gt(-three) & x.lt(three), g / V::constant(6.0), V::zero())
     };
-    /// x (x + 3) / 6, 0 below -3 and x above 3.
+    /// x (x + 3) / 6, but 0 below -3 and x above 3.
     fn hardswish, hardswish_meta = build_unary_op(self_: x) => x * ramp(x) / V::constant(6.0);
     /// The gradient of `hardswish`.
     fn hardswish_backward, hardswish_backward_meta = build_binary_op(grad_output: g, self_: x) => {
         let three = V::constant(3.0);
-        let slope = chained(g, x / three + V::constant(0.5));
+        let slope = chain_rule(g, x / three + V::constant(0.5));
         V::select(x.le(-three), V::zero(), V::select(x.ge(three), g, slope))
     };
     /// a sigmoid(b).
-    fn gated, gated_meta = build_binary_op(self_: a, other: b) => a * b.sigmoid();
-    /// x above 0, else x times its weight.
+    fn gate, gate_meta = build_binary_op(self_: a, other: b) => a * b.sigmoid();
+    /// x if it is above 0, else x times its weight.
     fn prelu_kernel, prelu_kernel_meta = build_binary_op(self_: x, weight: w) => V::select(x.gt(V::zero()), x, x * w);
-    /// The gradient of `prelu` by its input.
+    /// The gradient of `prelu` with respect to its input.
     fn prelu_by_input, prelu_by_input_meta = build_ternary_op(grad_output: g, self_: x, weight: w) =>
-        V::select(x.gt(V::zero()), g, chained(g, w));
-    /// The gradient of `prelu` by its weight, before weights that were repeated meet.
+        V::select(x.gt(V::zero()), g, chain_rule(g, w));
+    /// The gradient of `prelu` with respect to its expanded weight; the caller sums it to the sizes of the weight.
     fn prelu_by_weight, prelu_by_weight_meta = build_binary_op(grad_output: g, self_: x) =>
-        V::select(x.gt(V::zero()), V::zero(), chained(g, x));
+        V::select(x.gt(V::zero()), V::zero(), chain_rule(g, x));
 }
 
-/// Whether it is within so much of 0; not a number is not.
+/// Whether `|x| <= bound`; false for NaN.
 #[inline(always)]
-fn is_within<V: Float>(x: V, reach: V) -> <V as Vector>::Mask {
-    x.ge(-reach) & x.le(reach)
+fn is_within<V: Float>(x: V, bound: V) -> <V as Vector>::Mask {
+    x.ge(-bound) & x.le(bound)
 }
 
-/// `x + 3`, kept between 0 and 6.
+/// `x + 3`, clamped to 0 to 6.
 #[inline(always)]
 fn ramp<V: Float>(x: V) -> V {
     (x + V::constant(3.0)).maximum(V::zero()).minimum(V::constant(6.0))
@@ -83,14 +84,14 @@ fn halves(name: &str, self_: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> {
     Ok((ops::narrow(self_, d as i64, 0, size / 2)?, ops::narrow(self_, d as i64, size / 2, size / 2)?))
 }
 
-/// One half times the sigmoid of the other.
+/// The first half of a dimension times the sigmoid of the second.
 pub fn glu(self_: &Tensor, dim: i64) -> Result<Tensor> {
     ensure_floating("glu", self_)?;
     let (a, b) = halves("glu", self_, dim)?;
     let mut iter = TensorIterator::functional("glu");
-    gated_meta(&mut iter, &a, &b)?;
+    gate_meta(&mut iter, &a, &b)?;
     if !iter.is_meta() {
-        gated(&mut iter, &a, &b)?;
+        gate(&mut iter, &a, &b)?;
     }
     iter.take_result()
 }
@@ -108,7 +109,7 @@ pub fn celu(self_: &Tensor, alpha: Scalar) -> Result<Tensor> {
     ops::elu(self_, alpha, Scalar::Float(1.0), inverse("celu", alpha)?)
 }
 
-/// The same in place.
+/// [`celu`] in place.
 pub fn celu_(self_: &Tensor, alpha: Scalar) -> Result<()> {
     ops::elu_(self_, alpha, Scalar::Float(1.0), inverse("celu_", alpha)?)
 }
@@ -118,31 +119,31 @@ fn inverse(name: &str, alpha: Scalar) -> Result<Scalar> {
     Ok(Scalar::Float(1.0 / alpha.to_f64()))
 }
 
-/// The constants that keep mean and variance (Klambauer et al., "Self-Normalizing Neural Networks", 2017).
+/// The constants that preserve mean and variance (Klambauer et al., "Self-Normalizing Neural Networks", 2017).
 const SELU_ALPHA: Scalar = Scalar::Float(1.673_263_242_354_377_2);
 const SELU_SCALE: Scalar = Scalar::Float(1.050_700_987_355_480_5);
 
-/// `elu` with the constants that keep mean and variance.
+/// `elu` with the constants that preserve mean and variance.
 pub fn selu(self_: &Tensor) -> Result<Tensor> {
     ops::elu(self_, SELU_ALPHA, SELU_SCALE, Scalar::Int(1))
 }
 
-/// The same in place.
+/// [`selu`] in place.
 pub fn selu_(self_: &Tensor) -> Result<()> {
     ops::elu_(self_, SELU_ALPHA, SELU_SCALE, Scalar::Int(1))
 }
 
-/// Each element kept between 0 and 6.
+/// Each element clamped to 0 to 6.
 pub fn relu6(self_: &Tensor) -> Result<Tensor> {
     ops::hardtanh(self_, Scalar::Int(0), Scalar::Int(6))
 }
 
-/// The same in place.
+/// [`relu6`] in place.
 pub fn relu6_(self_: &Tensor) -> Result<()> {
     ops::hardtanh_(self_, Scalar::Int(0), Scalar::Int(6))
 }
 
-/// x above 0, else x times the weight of its channel, which is dimension 1.
+/// x if it is above 0, else x times the weight of its channel, which is the index in dimension 1.
 pub fn prelu(self_: &Tensor, weight: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dtype() == weight.dtype(),
@@ -194,8 +195,8 @@ pub fn prelu_kernel_backward(
     Ok((input.take_result()?, by_weight.take_result()?))
 }
 
-/// The limits of the slope that is drawn, and their middle.
-fn slopes(name: &str, lower: Scalar, upper: Scalar) -> Result<(f64, f64, Scalar)> {
+/// The checked bounds of the random slope, and their mean.
+fn slope_bounds(name: &str, lower: Scalar, upper: Scalar) -> Result<(f64, f64, Scalar)> {
     let (lower, upper) = (lower.to_f64(), upper.to_f64());
     ensure!(
         lower <= upper,
@@ -205,7 +206,7 @@ fn slopes(name: &str, lower: Scalar, upper: Scalar) -> Result<(f64, f64, Scalar)
     Ok((lower, upper, Scalar::Float((lower + upper) / 2.0)))
 }
 
-/// Draws the slope of each element of `self_` below 0 into `noise`, which is 1 for the others.
+/// Writes to `noise` a random slope for each element of `self_` that is not above 0, and 1 for the others.
 fn draw_slopes(
     self_: &Tensor,
     noise: &Tensor,
@@ -223,7 +224,7 @@ fn draw_slopes(
     ops::masked_fill__scalar(noise, &ops::gt_scalar(self_, Scalar::Int(0))?, Scalar::Int(1))
 }
 
-/// `leaky_relu` with a slope for each element, drawn in training, when `noise` takes what each was multiplied with.
+/// `leaky_relu`, in training with a random slope for each element; `noise` then receives the factor of each element.
 pub fn rrelu_with_noise(
     self_: &Tensor,
     noise: &Tensor,
@@ -232,16 +233,16 @@ pub fn rrelu_with_noise(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
-    let (lower, upper, middle) = slopes("rrelu_with_noise", lower, upper)?;
+    let (lower, upper, middle) = slope_bounds("rrelu_with_noise", lower, upper)?;
     if !training {
         return ops::leaky_relu(self_, middle);
     }
     draw_slopes(self_, noise, (lower, upper), generator)?;
-    // The result has the order of the first.
+    // The result has the memory format of the first argument.
     ops::mul_tensor(noise, self_)
 }
 
-/// The same in place.
+/// [`rrelu_with_noise`] in place.
 pub fn rrelu_with_noise_(
     self_: &Tensor,
     noise: &Tensor,
@@ -250,7 +251,7 @@ pub fn rrelu_with_noise_(
     training: bool,
     generator: Option<&Generator>,
 ) -> Result<()> {
-    let (lower, upper, middle) = slopes("rrelu_with_noise_", lower, upper)?;
+    let (lower, upper, middle) = slope_bounds("rrelu_with_noise_", lower, upper)?;
     if !training {
         return ops::leaky_relu_(self_, middle);
     }
@@ -275,14 +276,14 @@ pub fn rrelu_with_noise_backward(
     training: bool,
     self_is_result: bool,
 ) -> Result<Tensor> {
-    let (lower, upper, middle) = slopes("rrelu_with_noise_backward", lower, upper)?;
+    let (lower, upper, middle) = slope_bounds("rrelu_with_noise_backward", lower, upper)?;
     if training && upper - lower > 1e-6 {
         return ops::mul_tensor(grad_output, noise);
     }
     ops::leaky_relu_backward(grad_output, self_, middle, self_is_result)
 }
 
-/// `rrelu_with_noise` with noise that is forgotten.
+/// [`rrelu_with_noise`] without returning the noise.
 pub fn rrelu(
     self_: &Tensor,
     lower: Scalar,
@@ -294,7 +295,7 @@ pub fn rrelu(
     ops::rrelu_with_noise(self_, &noise, lower, upper, training, generator)
 }
 
-/// The same in place.
+/// [`rrelu`] in place.
 pub fn rrelu_(
     self_: &Tensor,
     lower: Scalar,

@@ -1,13 +1,13 @@
-//! Formulas of two arguments that broadcast.
+//! Pointwise operators with two arguments that broadcast.
 
-use crate::native::formulas::chained;
 use crate::loops::{self, NumberFormula};
+use crate::native::formulas::chain_rule;
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Float, Number, Ordered};
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
-/// The factor of `add` and `sub`, checked: an integer result takes no fraction, a bool result only a bool.
+/// Checks `alpha` of `add` and `sub`: a floating point number requires a floating point result, and a bool a bool result.
 #[inline]
 fn check_alpha(iter: &TensorIterator<'_>, alpha: Scalar) -> Result<()> {
     let dtype = iter.common_dtype();
@@ -74,7 +74,7 @@ pub fn sub_meta<'a>(
     check_alpha(iter, alpha)
 }
 
-/// Bool has no negative, so `sub` takes none.
+/// Refuses bool, which has no subtraction.
 fn check_sub(iter: &TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
     ensure!(
         iter.common_dtype() != ScalarType::Bool,
@@ -106,13 +106,13 @@ pub fn sub(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, alpha: Scalar)
     loops::number_kernel(iter, Formula(alpha))
 }
 
-/// The greater, 0 of both zeros, NaN where either is NaN.
+/// The maximum; 0 is larger than -0, and NaN is propagated.
 #[inline(always)]
 pub(crate) fn ordered_max<V: Ordered>(a: V, b: V) -> V {
     V::select(a.ne(a), a, a.max_of_signed(b))
 }
 
-/// The lesser, -0 of both zeros, NaN where either is NaN.
+/// The minimum; -0 is smaller than 0, and NaN is propagated.
 #[inline(always)]
 pub(crate) fn ordered_min<V: Ordered>(a: V, b: V) -> V {
     V::select(a.ne(a), a, a.min_of_signed(b))
@@ -124,34 +124,34 @@ formulas! { any_kernel(NumberFormula, Number) -> V:
 }
 
 formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
-    /// The greater, NaN where either is NaN. Of zeros 0 is greater than -0, here and in all operators that take one of two numbers,
-    /// as IEEE 754-2019 has it.
+    /// The maximum, NaN if either is NaN. Here and in all operators that choose one of two numbers, 0 is larger than -0, as in `maximum`
+    /// of IEEE 754-2019.
     fn maximum, maximum_meta = build_binary_op(self_: a, other: b) => ordered_max(a, b);
-    /// The lesser, NaN where either is NaN.
+    /// The minimum, NaN if either is NaN.
     fn minimum, minimum_meta = build_binary_op(self_: a, other: b) => ordered_min(a, b);
-    /// The greater; of a number and NaN, the number.
+    /// The maximum; of a number and NaN, the number.
     fn fmax, fmax_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.max_of_signed(b));
-    /// The lesser; of a number and NaN, the number.
+    /// The minimum; of a number and NaN, the number.
     fn fmin, fmin_meta = build_binary_op(self_: a, other: b) => V::select(b.ne(b), a, a.min_of_signed(b));
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
-    /// grad_output * derivative, and grad_output where that is 0: see the chain rule in `derivatives.yaml`.
-    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => chained(g, d);
-    /// grad_output / divisor, and grad_output where that is 0.
+    /// grad_output * derivative, but grad_output where that is 0: see the chain rule in `derivatives.yaml`.
+    fn chain, chain_meta = build_binary_float_op(grad_output: g, derivative: d) => chain_rule(g, d);
+    /// grad_output / divisor, but grad_output where that is 0.
     fn chain_div, chain_div_meta = build_binary_float_op(grad_output: g, divisor: d) => V::select(g.eq(V::zero()), g, g / d);
-    /// self / other, in floating point whatever the inputs.
+    /// self / other, in floating point whatever the types of the inputs are.
     fn div, div_meta = build_binary_float_op(self_: a, other: b) => a / b;
     /// The angle of the point (other, self), in -pi to pi.
     fn atan2, atan2_meta = build_binary_float_op(self_: y, other: x) => angle(y, x);
     /// The magnitude of self with the sign of other.
     fn copysign, copysign_meta = build_binary_float_op(self_: a, other: b) => a.copysign(b);
-    /// sqrt(self^2 + other^2), without overflow on the way.
+    /// sqrt(self^2 + other^2), without intermediate overflow.
     fn hypot, hypot_meta = build_binary_op(self_: a, other: b) => length(a, b);
 }
 
-/// `atan(y / x)` in the right quadrant, with C's answers at zeros and infinities. What the division rounds away is put back to
-/// first order, since atan' = 1 / (1 + t^2); pi comes in two parts.
+/// `atan2(y, x)`, with the results of C at zeros and infinities. The rounding error of the quotient `t` is corrected to first order by
+/// `atan'(t) = 1 / (1 + t^2)`, and pi is the sum of two numbers.
 #[inline(always)]
 fn angle<V: Float>(y: V, x: V) -> V {
     let (zero, one, infinity) = (V::zero(), V::one(), V::constant(f64::INFINITY));
@@ -160,8 +160,8 @@ fn angle<V: Float>(y: V, x: V) -> V {
     let (above, below) = (V::select(steep, width, height), V::select(steep, height, width));
     let quotient = above / below;
     let t = V::select(below.eq(zero), zero, V::select(above.eq(infinity), one, quotient));
-    let rest = t.neg_mul_add(below, above) / below / t.mul_add(t, one);
-    let small = t.atan() + V::select(rest.is_nan(), zero, rest);
+    let correction = t.neg_mul_add(below, above) / below / t.mul_add(t, one);
+    let small = t.atan() + V::select(correction.is_nan(), zero, correction);
 
     let pi = std::f64::consts::PI;
     let low = |high: f64| {
@@ -170,15 +170,15 @@ fn angle<V: Float>(y: V, x: V) -> V {
     let from = |high: f64, angle: V| V::constant(high) - (angle - V::constant(low(high)));
     let acute = V::select(steep, from(pi / 2.0, small), small);
     let left = one.copysign(x).lt(zero);
-    let turned = V::select(left, from(pi, acute), acute).copysign(y);
-    V::select(y.ne(y), y, V::select(x.ne(x), x, turned))
+    let result = V::select(left, from(pi, acute), acute).copysign(y);
+    V::select(y.ne(y), y, V::select(x.ne(x), x, result))
 }
 
 /// pi - f64(pi).
 const PI_LOW: f64 = 1.224_646_799_147_353_2e-16;
 
-/// `sqrt(a^2 + b^2)`: both are scaled by a power of two where a square would leave the range. Infinite where either is, even
-/// beside NaN, as C's `hypot`.
+/// `sqrt(a^2 + b^2)`: both are scaled by a power of two if a square would overflow or underflow. Infinite if either is, even if the
+/// other is NaN, as in C.
 #[inline(always)]
 fn length<V: Float>(a: V, b: V) -> V {
     let (a, b) = (a.abs(), b.abs());
@@ -200,12 +200,12 @@ pub fn rsub(self_: &Tensor, other: &Tensor, alpha: Scalar) -> Result<Tensor> {
     ops::sub_tensor(other, self_, alpha)
 }
 
-/// The same for a number.
+/// [`rsub`] with a number.
 pub fn rsub_scalar(self_: &Tensor, other: Scalar, alpha: Scalar) -> Result<Tensor> {
     ops::sub_tensor(&Tensor::wrapped_number(other)?, self_, alpha)
 }
 
-with_numbers! {
+scalar_overloads! {
     add_scalar, add_scalar_(alpha: Scalar) = add_tensor, add__tensor;
     sub_scalar, sub_scalar_(alpha: Scalar) = sub_tensor, sub__tensor;
     mul_scalar, mul_scalar_() = mul_tensor, mul__tensor;

@@ -1,4 +1,4 @@
-//! Truth values and bits.
+//! Logical and bitwise operators.
 
 use crate::vectorized::{Number, Vector};
 use crate::{Tensor, ops};
@@ -6,35 +6,35 @@ use flambeau_core::{Result, Scalar};
 
 type MaskOf<V> = <V as Vector>::Mask;
 
-/// Lanes that are not zero; NaN is not.
+/// Whether lanes differ from 0; NaN does.
 #[inline(always)]
-fn holds<V: Number>(x: V) -> MaskOf<V> {
+fn is_nonzero<V: Number>(x: V) -> MaskOf<V> {
     x.ne(V::zero())
 }
 
 formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
-    /// Whether it is zero.
+    /// Whether it is 0.
     fn logical_not, logical_not_meta = build_unary_bool_op(self_: x) => x.eq(V::zero());
-    /// Whether both differ from zero.
-    fn logical_and, logical_and_meta = build_comparison_op(self_: a, other: b) => holds(a) & holds(b);
-    /// Whether one differs from zero.
-    fn logical_or, logical_or_meta = build_comparison_op(self_: a, other: b) => holds(a) | holds(b);
-    /// Whether exactly one differs from zero.
-    fn logical_xor, logical_xor_meta = build_comparison_op(self_: a, other: b) => (holds(a) & !holds(b)) | (!holds(a) & holds(b));
+    /// Whether both differ from 0.
+    fn logical_and, logical_and_meta = build_comparison_op(self_: a, other: b) => is_nonzero(a) & is_nonzero(b);
+    /// Whether either differs from 0.
+    fn logical_or, logical_or_meta = build_comparison_op(self_: a, other: b) => is_nonzero(a) | is_nonzero(b);
+    /// Whether exactly one differs from 0.
+    fn logical_xor, logical_xor_meta = build_comparison_op(self_: a, other: b) => (is_nonzero(a) & !is_nonzero(b)) | (!is_nonzero(a) & is_nonzero(b));
 }
 
 formulas! { integer_kernel(IntegerFormula, Integer) -> V:
-    /// Every bit inverted; the logical not of bool.
+    /// Bitwise not; for bool, logical not.
     fn bitwise_not, bitwise_not_meta = build_unary_op(self_: x) => !x;
-    /// Bits that both have.
+    /// Bitwise and.
     fn bitwise_and, bitwise_and_meta = build_binary_op(self_: a, other: b) => a & b;
-    /// Bits that one has.
+    /// Bitwise or.
     fn bitwise_or, bitwise_or_meta = build_binary_op(self_: a, other: b) => a | b;
-    /// Bits that exactly one has.
+    /// Bitwise exclusive or.
     fn bitwise_xor, bitwise_xor_meta = build_binary_op(self_: a, other: b) => a ^ b;
 }
 
-with_numbers! {
+scalar_overloads! {
     bitwise_and_scalar, bitwise_and_scalar_() = bitwise_and_tensor, bitwise_and__tensor;
     bitwise_or_scalar, bitwise_or_scalar_() = bitwise_or_tensor, bitwise_or__tensor;
     bitwise_xor_scalar, bitwise_xor_scalar_() = bitwise_xor_tensor, bitwise_xor__tensor;

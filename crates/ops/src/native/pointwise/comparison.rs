@@ -1,4 +1,4 @@
-//! Questions about elements: comparisons, and what kind of number one is.
+//! Comparisons, and predicates such as `isnan` and `signbit`.
 
 use crate::loops;
 use crate::tensor_iterator::{Config, TensorIterator};
@@ -13,7 +13,7 @@ formulas! { comparison_kernel(Comparison, Number) -> MaskOf<V>:
     fn eq, eq_meta = build_comparison_op(self_: a, other: b) => a.eq(b);
     /// a != b; NaN differs from everything.
     fn ne, ne_meta = build_comparison_op(self_: a, other: b) => a.ne(b);
-    /// Whether it is not a number.
+    /// Whether it is NaN.
     fn isnan, isnan_meta = build_unary_bool_op(self_: x) => x.ne(x);
     /// Whether it is neither infinite nor NaN.
     fn isfinite, isfinite_meta = build_unary_bool_op(self_: x) => (x * V::zero()).eq(V::zero());
@@ -30,16 +30,16 @@ formulas! { ordered_comparison_kernel(OrderedComparison, Ordered) -> MaskOf<V>:
     fn gt, gt_meta = build_comparison_op(self_: a, other: b) => a.gt(b);
     /// a >= b.
     fn ge, ge_meta = build_comparison_op(self_: a, other: b) => a.ge(b);
-    /// Whether it is infinite and above zero.
-    fn isposinf, isposinf_meta = build_truth_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
-    /// Whether it is infinite and below zero.
-    fn isneginf, isneginf_meta = build_truth_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
-    /// Whether it is below zero.
+    /// Whether it is positive infinity.
+    fn isposinf, isposinf_meta = build_predicate_op(self_: x) => x.gt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is negative infinity.
+    fn isneginf, isneginf_meta = build_predicate_op(self_: x) => x.lt(V::zero()) & x.eq(x) & (x * V::zero()).ne(V::zero());
+    /// Whether it is below 0.
     fn is_negative, is_negative_meta = build_unary_bool_op(self_: x) => x.lt(V::zero());
 }
 
 formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
-    /// Whether the bit of the sign is set.
+    /// Whether the sign bit is set.
     fn has_sign, has_sign_meta = build_unary_bool_op(self_: x) => V::one().copysign(x).lt(V::zero());
 }
 
@@ -55,16 +55,16 @@ formulas! { float_comparison_kernel(FloatComparison, Float) -> MaskOf<V>:
 
 /// Shape and type of [`signbit`].
 pub fn signbit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor) -> Result<()> {
-    crate::native::formulas::build_truth_op(iter, self_)
+    crate::native::formulas::build_predicate_op(iter, self_)
 }
 
-/// Whether the sign is set: of -0 and negative NaN too.
+/// Whether the sign bit is set, also for -0 and NaN.
 pub fn signbit(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
     if iter.common_dtype().is_floating_point() { has_sign(iter, self_) } else { is_negative(iter, self_) }
 }
 
-/// Shape and type of a comparison with a number. One beyond the range of the elements' type is compared as the number it is: it
-/// takes part in promotion as a tensor of the same rank would.
+/// Shape and type of a comparison with a number. A number out of the range of the elements' type must not be converted to it: it takes
+/// part in type promotion as a tensor would.
 fn build_comparison_with<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, other: Scalar) -> Result<()> {
     let changes_type = other.is_floating_point() && !self_.is_floating_point();
     if changes_type || self_.dtype() == ScalarType::Bool || other.is_in_range(self_.dtype()) {
@@ -125,12 +125,12 @@ pub fn isclose_meta<'a>(
     }
     iter.add_input(self_);
     iter.add_input(other);
-    // Integers are compared as such where they may not differ, and in floating point otherwise.
+    // Integers are compared exactly if both tolerances are 0, and in floating point otherwise.
     let exact = rtol == 0.0 && atol == 0.0;
     iter.build(Config { promote_integers_to_float: !exact, ..Config::COMPARE })
 }
 
-/// Whether `|a - b| <= atol + rtol * |b|`, or a = b, or both are NaN where those count as equal.
+/// Whether `|a - b| <= atol + rtol * |b|`, or a = b, or, with `equal_nan`, both are NaN.
 pub fn isclose(
     iter: &mut TensorIterator<'_>,
     self_: &Tensor,
@@ -146,7 +146,7 @@ pub fn isclose(
     }
 }
 
-/// Whether sizes and all elements are equal; NaN differs from itself.
+/// Whether sizes and all elements are equal; NaN is not equal to itself.
 pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
     if self_.sizes() != other.sizes() {
         return Ok(false);
@@ -154,7 +154,7 @@ pub fn equal(self_: &Tensor, other: &Tensor) -> Result<bool> {
     loops::all_true(&ops::eq_tensor(self_, other)?)
 }
 
-/// Whether all elements are close, after broadcasting.
+/// Whether all elements are close in the sense of [`isclose`], after broadcasting.
 pub fn allclose(self_: &Tensor, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
     loops::all_true(&ops::isclose(self_, other, rtol, atol, equal_nan)?)
 }

@@ -1,4 +1,4 @@
-//! Quotients that are rounded, and remainders.
+//! `div` with a rounding mode, `floor_divide`, `remainder` and `fmod`.
 
 use crate::native::pointwise::binary;
 use crate::tensor_iterator::TensorIterator;
@@ -31,15 +31,15 @@ formulas! { division_kernel(IntegerFormula, Integer) -> V:
     fn fmod_integers, fmod_meta = build_binary_op(self_: a, other: b) => a.remainder_trunc(b);
 }
 
-/// Where a remainder is not zero and its sign is not that of the divisor.
+/// Whether a remainder is not 0 and its sign differs from that of the divisor.
 #[inline(always)]
 fn is_opposite<V: Float>(rest: V, divisor: V) -> V::Mask {
     let zero = V::zero();
     rest.ne(zero) & ((divisor.lt(zero) & !rest.lt(zero)) | (!divisor.lt(zero) & rest.lt(zero)))
 }
 
-/// The quotient rounded down, as Python's `//`: from the exact remainder, so that `a = q b + r` holds where `a / b` would
-/// round up to an integer. Over zero it is `a / b`.
+/// The quotient rounded down, as Python's `//`. It is computed from the exact remainder, so that `a = q b + r` holds even where `a / b`
+/// rounds up to an integer. For a divisor of 0 it is `a / b`.
 #[inline(always)]
 fn floor_quotient<V: Float>(a: V, b: V) -> V {
     let (zero, one) = (V::zero(), V::one());
@@ -55,25 +55,25 @@ fn floor_quotient<V: Float>(a: V, b: V) -> V {
 
 /// The exact remainder of the division rounded towards zero, as C's `fmod`.
 ///
-/// Where `q = trunc(a / b)` is well below the precision, `a - q b` is a multiple of the last place of `b` no greater than `b`,
-/// and so exact in one fused step; `q` may be one too far, which the sign of the result shows. Greater quotients, and
-/// division by zero, go through f64 lane by lane.
+/// If `q = trunc(a / b)` has fewer bits than the significand, `a - q b` is a multiple of the ulp of `b` and at most `b`, and so a fused
+/// multiply-add computes it exactly. `q` may be too large by one, which the sign of the result shows. Larger quotients, and division
+/// by 0, are computed lane by lane in f64.
 #[inline(always)]
 fn fmod_lanes<V: Float>(a: V, b: V) -> V {
     let zero = V::zero();
     let quotient = (a / b).trunc();
     let rest = quotient.neg_mul_add(b, a);
-    let overshot = (rest.lt(zero) & a.gt(zero)) | (rest.gt(zero) & a.lt(zero));
-    let near = V::select(overshot, rest + b.abs().copysign(a), rest).copysign(a);
+    let is_q_too_large = (rest.lt(zero) & a.gt(zero)) | (rest.gt(zero) & a.lt(zero));
+    let near = V::select(is_q_too_large, rest + b.abs().copysign(a), rest).copysign(a);
     let infinite = b.abs().eq(V::constant(f64::INFINITY)) & (a * zero).eq(zero);
     let result = V::select(infinite, a, near);
     let limit = if size_of::<V::Element>() == 4 { 2f64.powi(22) } else { 2f64.powi(51) };
-    // Lanes past the end of a row hold 0 / 0, which is NaN and so not far.
+    // Unused lanes at the end of a row hold 0 / 0: NaN, which is not above the limit.
     let far = quotient.abs().gt(V::constant(limit));
     if far.any() { V::select(far, fmod_by_lane(a, b), result) } else { result }
 }
 
-/// The same for each lane by itself.
+/// [`fmod_lanes`], lane by lane.
 #[inline(always)]
 fn fmod_by_lane<V: Float>(a: V, b: V) -> V {
     let zeros = [V::Element::from_scalar(Scalar::Int(0)); 16];
@@ -84,7 +84,7 @@ fn fmod_by_lane<V: Float>(a: V, b: V) -> V {
     V::refill(&from)
 }
 
-/// Out of line: `%` calls the C library, once for each lane.
+/// Not inlined: `%` calls the C library for each lane.
 #[inline(never)]
 fn fmod_each<E: Element + Copy>(from: &mut [E; 16], by: &[E; 16]) {
     for (a, b) in from.iter_mut().zip(by) {
@@ -92,7 +92,7 @@ fn fmod_each<E: Element + Copy>(from: &mut [E; 16], by: &[E; 16]) {
     }
 }
 
-/// An operator that integers and floating point numbers compute differently.
+/// Operators with different kernels for integers and floating point numbers.
 macro_rules! by_category {
     ($($(#[$doc:meta])* fn $name:ident = $integers:ident, $floats:ident;)*) => {$(
         $(#[$doc])*
@@ -106,8 +106,8 @@ macro_rules! by_category {
     )*};
 }
 
-/// Sums and products wrap around with the elements' type, and so may their numbers. A quotient by what is left of 300 in eight bits is
-/// nobody's.
+/// Refuses a divisor (or dividend) out of the range of the elements' type. In sums and products a wrapped number gives the wrapped
+/// result, but a quotient by 300 wrapped to 8 bits is meaningless.
 fn ensure_numbers_fit(iter: &TensorIterator<'_>, operands: [&Tensor; 2]) -> Result<()> {
     let dtype = iter.common_dtype();
     for number in operands.into_iter().filter(|operand| operand.is_wrapped_number()) {
@@ -129,11 +129,11 @@ by_category! {
     fn fmod = fmod_integers, fmod_floats;
     /// The quotient rounded down.
     fn div_floor = floor_integers, floor_floats;
-    /// The quotient rounded towards zero.
+    /// The quotient rounded towards 0.
     fn div_trunc = trunc_integers, trunc_floats;
 }
 
-/// How a quotient is rounded.
+/// The rounding mode of `div`.
 enum Rounding {
     None,
     Trunc,
@@ -167,7 +167,7 @@ pub fn div_mode_meta<'a>(
     }
 }
 
-/// The quotient, rounded as asked.
+/// The quotient, rounded as `rounding_mode` says.
 pub fn div_mode(
     iter: &mut TensorIterator<'_>,
     self_: &Tensor,
@@ -205,7 +205,7 @@ pub fn true_divide_(self_: &Tensor, other: &Tensor) -> Result<()> {
     ops::div__tensor(self_, other)
 }
 
-with_numbers! {
+scalar_overloads! {
     div_scalar_mode, div_scalar_mode_(rounding_mode: Option<&str>) = div_tensor_mode, div__tensor_mode;
     true_divide_scalar, true_divide_scalar_() = div_tensor, div__tensor;
     floor_divide_scalar, floor_divide_scalar_() = floor_divide, floor_divide__tensor;

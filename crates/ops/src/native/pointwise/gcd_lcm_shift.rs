@@ -1,4 +1,4 @@
-//! Integers alone: divisors, multiples and shifts.
+//! `gcd`, `lcm` and bitwise shifts.
 
 use crate::tensor_iterator::TensorIterator;
 use crate::vectorized::{Integer, Mask};
@@ -6,17 +6,17 @@ use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
 formulas! { integer_kernel(IntegerFormula, Integer) -> V:
-    /// [`gcd`], of bool too.
-    fn any_gcd, gcd_meta = build_binary_op(self_: a, other: b) => greatest_divisor(a, b);
-    /// [`lcm`], of bool too.
-    fn any_lcm, lcm_meta = build_binary_op(self_: a, other: b) => (a.div_trunc(greatest_divisor(a, b)) * b).abs();
-    /// [`left_shift`], of bool too.
+    /// [`gcd`], without the check for bool.
+    fn any_gcd, gcd_meta = build_binary_op(self_: a, other: b) => euclid(a, b);
+    /// [`lcm`], without the check for bool.
+    fn any_lcm, lcm_meta = build_binary_op(self_: a, other: b) => (a.div_trunc(euclid(a, b)) * b).abs();
+    /// [`left_shift`], without the check for bool.
     fn any_left_shift, left_shift_meta = build_binary_op(self_: a, other: by) => a.shl(by);
-    /// [`right_shift`], of bool too.
+    /// [`right_shift`], without the check for bool.
     fn any_right_shift, right_shift_meta = build_binary_op(self_: a, other: by) => a.shr(by);
 }
 
-/// Operators that integers have and bool has not.
+/// Operators of integers that are not defined for bool.
 macro_rules! of_integers {
     ($($(#[$doc:meta])* fn $name:ident = $any:ident;)*) => {$(
         $(#[$doc])*
@@ -29,19 +29,19 @@ macro_rules! of_integers {
 }
 
 of_integers! {
-    /// The greatest number that divides both; of zeros, 0.
+    /// The greatest common divisor; 0 for two zeros.
     fn gcd = any_gcd;
-    /// The least number that both divide; 0 beside 0.
+    /// The least common multiple; 0 if either is 0.
     fn lcm = any_lcm;
-    /// The bits so many places up; 0 for a place outside of the type.
+    /// Shifts the bits to the left; 0 if the shift is not below the number of bits.
     fn left_shift = any_left_shift;
-    /// The bits so many places down; the sign for a place outside of the type.
+    /// Shifts the bits to the right, arithmetically; 0 or -1, by the sign, if the shift is not below the number of bits.
     fn right_shift = any_right_shift;
 }
 
-/// Euclid's algorithm, until no lane has a remainder.
+/// The greatest common divisor by Euclid's algorithm, until the remainders of all lanes are 0.
 #[inline(always)]
-fn greatest_divisor<V: Integer>(a: V, b: V) -> V {
+fn euclid<V: Integer>(a: V, b: V) -> V {
     let (mut a, mut b) = (a.abs(), b.abs());
     while b.ne(V::zero()).any() {
         let done = b.eq(V::zero());
@@ -50,17 +50,17 @@ fn greatest_divisor<V: Integer>(a: V, b: V) -> V {
     a
 }
 
-with_numbers! {
+scalar_overloads! {
     left_shift_scalar, left_shift_scalar_() = bitwise_left_shift_tensor, bitwise_left_shift__tensor;
     right_shift_scalar, right_shift_scalar_() = bitwise_right_shift_tensor, bitwise_right_shift__tensor;
 }
 
-/// The bits of a number, so many places up.
+/// A number shifted to the left by each element.
 pub fn left_shift_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::bitwise_left_shift_tensor(&Tensor::wrapped_number(self_)?, other)
 }
 
-/// The bits of a number, so many places down.
+/// A number shifted to the right by each element.
 pub fn right_shift_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::bitwise_right_shift_tensor(&Tensor::wrapped_number(self_)?, other)
 }

@@ -1,9 +1,9 @@
-//! Powers.
+//! `pow`.
 
-use crate::native::formulas::build_with_numbers;
-use crate::native::pointwise::unary;
 use crate::Tensor;
 use crate::loops::{self, IntegerFormula};
+use crate::native::formulas::build_with_scalars;
+use crate::native::pointwise::unary;
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::vectorized::{Float, Integer, Mask};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
@@ -14,9 +14,9 @@ formulas! { half_kernel(FloatFormula, Float) -> V:
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
-    /// The power of floating point numbers.
+    /// x^exponent for floating point numbers.
     fn pow_floats, pow_floats_meta = build_binary_op(self_: x, exponent: y) => x.pow(y);
-    /// The same with one exponent, which is kept at full precision for half types.
+    /// x^exponent with one exponent, which is not rounded to half types.
     fn pow_by, pow_by_meta = build_converted_op(self_: x; exponent: Scalar) => x.pow(V::scalar(exponent));
     /// x^3.
     fn cube, cube_meta = build_converted_op(self_: x) => x * x * x;
@@ -26,18 +26,19 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn three_halves, three_halves_meta = build_converted_op(self_: x) => x.abs() * root(x);
     /// x^2.5.
     fn five_halves, five_halves_meta = build_converted_op(self_: x) => x * x * root(x);
-    /// x^-2: the inverse first, which is in range wherever the result is.
+    /// x^-2, as the square of the reciprocal, which overflows only if the result does.
     fn inverse_square, inverse_square_meta = build_converted_op(self_: x) => { let inverse = x.recip(); inverse * inverse };
 }
 
-/// The square root as a factor of greater powers: of -0 it is 0, and of -infinity infinite, as C's `pow` has it.
+/// The square root as a factor of x^1.5 and x^2.5: 0 for -0, and infinite for -infinity, as C's `pow` requires.
 #[inline(always)]
 fn root<V: Float>(x: V) -> V {
     let infinity = V::constant(f64::INFINITY);
     V::select(x.eq(-infinity), infinity, x.sqrt().abs())
 }
 
-/// Powers of integers by repeated squaring, which wrap. A negative exponent gives the integer part: 1 or -1 of those, else 0.
+/// Powers of integers by repeated squaring, which wrap. For negative exponents the result is truncated: that of 1 and -1 is 1 or -1, that
+/// of other integers 0.
 #[derive(Clone, Copy)]
 struct Powers;
 
@@ -48,7 +49,7 @@ impl IntegerFormula<2> for Powers {
     }
 }
 
-/// The same with one exponent of at least 0.
+/// [`Powers`] with one exponent of at least 0.
 #[derive(Clone, Copy)]
 struct PowerOf(Scalar);
 
@@ -74,7 +75,7 @@ fn integer_power<V: Integer>(base: V, exponent: V) -> V {
     V::select(exponent.lt(zero), inverse, result)
 }
 
-/// Integers have powers, bool has none.
+/// Runs a kernel of integers; refuses bool.
 fn integer_kernel<const N: usize>(iter: &TensorIterator<'_>, formula: impl IntegerFormula<N>) -> Result<()> {
     let dtype = iter.common_dtype();
     ensure!(
@@ -111,10 +112,10 @@ pub fn pow_scalar_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, exp
     if self_.dtype() != ScalarType::Bool && exponent.is_integral(true) {
         exponent.check_range(self_.dtype()).map_err(|e| e.context(iter.name()))?;
     }
-    build_with_numbers(iter, self_, [exponent])
+    build_with_scalars(iter, self_, [exponent])
 }
 
-/// self to the power of a number; simple exponents are products and roots, within 2.5 ulp.
+/// self to the power of a number; simple exponents are computed by products and roots, with errors of at most 2.5 ulp.
 pub fn pow_scalar(iter: &mut TensorIterator<'_>, self_: &Tensor, exponent: Scalar) -> Result<()> {
     if !iter.common_dtype().is_floating_point() {
         return integer_kernel(iter, PowerOf(exponent));

@@ -1,4 +1,5 @@
-//! Special functions in closed form: what exponentials, logarithms and error functions are made into.
+//! Special functions that are composed of exponentials, logarithms and error functions, on vectors; `nan_to_num`, `nextafter`, `frexp`,
+//! `float_power` and others.
 
 use crate::native::pointwise::unary;
 use crate::tensor_iterator::TensorIterator;
@@ -14,24 +15,24 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn xlogy, xlogy_meta = build_binary_float_op(self_: x, other: y) => product_with_log(x, y, y.log());
     /// x log(1 + y), and 0 where x is 0.
     fn xlog1py, xlog1py_meta = build_binary_float_op(self_: x, other: y) => product_with_log(x, y, y.log1p());
-    /// log(e^a + e^b), without overflow on the way.
+    /// log(e^a + e^b), without intermediate overflow.
     fn logaddexp, logaddexp_meta = build_binary_op(self_: a, other: b) => {
         let sum = a.maximum(b) + (-(a - b).abs()).exp().log1p();
         V::select(is_one_infinity(a, b), a, sum)
     };
-    /// log2(2^a + 2^b), without overflow on the way.
+    /// log2(2^a + 2^b), without intermediate overflow.
     fn logaddexp2, logaddexp2_meta = build_binary_op(self_: a, other: b) => {
         let sum = a.maximum(b) + (-(a - b).abs()).exp2().log1p() * V::constant(1.0 / LN_2);
         V::select(is_one_infinity(a, b), a, sum)
     };
-    /// -x log(x), 0 at 0 and -infinity below.
+    /// -x log(x), 0 at 0 and -infinity for negative numbers.
     fn entr, entr_meta = build_unary_float_op(self_: x) => {
         let below = V::select(x.lt(V::zero()), V::constant(f64::NEG_INFINITY), x);
         V::select(x.gt(V::zero()), -(x * x.log()), V::select(x.eq(V::zero()), V::zero(), below))
     };
-    /// The probability that a normal variable is below x.
+    /// The cumulative distribution function of the standard normal distribution.
     fn ndtr, ndtr_meta = build_unary_float_op(self_: x) => V::constant(0.5) * (x * V::constant(-FRAC_1_SQRT_2)).erfc();
-    /// Its logarithm, which is finite where the probability is not above 0.
+    /// The logarithm of `ndtr`, which is finite even where `ndtr` underflows.
     fn log_ndtr, log_ndtr_meta = build_unary_float_op(self_: x) => {
         let t = x * V::constant(FRAC_1_SQRT_2);
         let far = ((-t).erfcx() * V::constant(0.5)).log() - x * x * V::constant(0.5);
@@ -42,35 +43,35 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn erfcx, erfcx_meta = build_unary_float_op(self_: x) => x.erfcx();
     /// x 2^n, rounded once where n is an integer.
     fn ldexp, ldexp_meta = build_binary_float_op(self_: x, other: n) => {
-        // In two steps, of which the first is exact where the second is not: one takes no more where it is made of two factors.
-        let most = V::constant(if size_of::<V::Element>() == 4 { 252.0 } else { 2044.0 });
-        let near = n.minimum(most).maximum(-most).trunc();
-        let rest = (n - near).minimum(most).maximum(-most).trunc();
+        // In two steps, since `scale` accepts exponents of limited size. If the second step rounds, the first was exact.
+        let max = V::constant(if size_of::<V::Element>() == 4 { 252.0 } else { 2044.0 });
+        let near = n.minimum(max).maximum(-max).trunc();
+        let rest = (n - near).minimum(max).maximum(-max).trunc();
         let whole = x.scale(rest).scale(near);
         V::select(n.eq(n.trunc()), whole, x * n.exp2())
     };
     /// log(x / (1 - x)).
     fn logit_of_floats, logit_of_floats_meta = build_unary_float_op(self_: x) => log_odds(x);
-    /// The same for x kept between low and high; low where it is above high.
+    /// log(x / (1 - x)) for x clamped to low to high; low if it is above high.
     fn logit_between, logit_between_meta = build_unary_float_op(self_: x; low: f64, high: f64) => {
         let (low, high) = (V::constant(low), V::constant(high));
         log_odds(V::select(x.lt(low), low, V::select(x.gt(high), high, x)))
     };
-    /// Not a number, infinity and its negative replaced.
-    fn replaced, replaced_meta = build_unary_op(self_: x; nan: f64, posinf: f64, neginf: f64) => {
+    /// NaN, infinity and -infinity replaced by the given numbers.
+    fn replace_non_finite, replace_non_finite_meta = build_unary_op(self_: x; nan: f64, posinf: f64, neginf: f64) => {
         let infinity = V::constant(f64::INFINITY);
         let finite = V::select(x.eq(infinity), V::constant(posinf), V::select(x.eq(-infinity), V::constant(neginf), x));
         V::select(x.is_nan(), V::constant(nan), finite)
     };
-    /// The number after x on the way to y; `grid` is that of the numbers' type.
-    fn next_on_grid, next_on_grid_meta = build_binary_op(self_: x, other: y; grid: Grid) => grid.next(x, y);
-    /// x over the power of two that leaves 1/2 to 1.
+    /// The number after x in the direction of y, in the elements' type.
+    fn next_in_format, next_in_format_meta = build_binary_op(self_: x, other: y; format: FloatFormat) => format.next(x, y);
+    /// x divided by the power of two that leaves 1/2 to 1.
     fn mantissa, mantissa_meta = build_unary_op(self_: x) => split(x).0;
     /// The exponent of that power.
     fn exponent, exponent_meta = build_unary_op(self_: x) => split(x).1;
 }
 
-/// sin(pi x): what is left of the nearest integer is exact.
+/// sin(pi x). The difference from the nearest integer is exact; the sign is inverted if that integer is odd.
 #[inline(always)]
 fn sin_pi<V: Float>(x: V) -> V {
     let whole = x.round();
@@ -79,28 +80,28 @@ fn sin_pi<V: Float>(x: V) -> V {
     V::select(half.eq(half.trunc()), sine, -sine)
 }
 
-/// `x log`, where not `x` is 0; NaN where `y` is.
+/// `x log`, but 0 where `x` is 0; NaN where `y` is.
 #[inline(always)]
 fn product_with_log<V: Float>(x: V, y: V, log: V) -> V {
     V::select(y.is_nan(), y, V::select(x.eq(V::zero()), V::zero(), x * log))
 }
 
-/// Whether both are the same infinity, whose difference is not a number.
+/// Whether both are the same infinity, whose difference would be NaN.
 #[inline(always)]
 fn is_one_infinity<V: Float>(a: V, b: V) -> V::Mask {
     a.eq(b) & a.abs().eq(V::constant(f64::INFINITY))
 }
 
-/// `log(x / (1 - x))` as `log1p((2 x - 1) / (1 - x))`, or by `1 - x` where that is the greater: near 1/2, where it cancels,
-/// both differences are exact.
+/// `log(x / (1 - x))` as `log1p((2 x - 1) / (1 - x))`, or with `x` and `1 - x` exchanged if the latter is larger. Near 1/2, where there is
+/// cancellation, both differences are exact.
 #[inline(always)]
 fn log_odds<V: Float>(x: V) -> V {
     let (zero, one) = (V::zero(), V::one());
     let rest = one - x;
     let low = x.lt(rest);
-    let (distance, least) = (x + x - one, V::select(low, x + zero, rest));
-    let log = (V::select(low, -distance, distance) / least).log1p();
-    // The quotient of the smallest numbers is out of range, and `1 - x` is 1 beside them.
+    let (distance, smaller) = (x + x - one, V::select(low, x + zero, rest));
+    let log = (V::select(low, -distance, distance) / smaller).log1p();
+    // For very small numbers the quotient would overflow, and `1 - x` is 1.
     let tiny = x.abs().lt(V::splat(V::Element::MIN_NORMAL) * V::constant(16.0));
     V::select(tiny, x.log(), V::select(low, -log, log))
 }
@@ -110,7 +111,7 @@ pub fn logit_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, _: Optio
     iter.build_unary_float_op(self_)
 }
 
-/// log(x / (1 - x)), for `eps` of at least 0 of x kept between that and 1 - eps.
+/// log(x / (1 - x)), with x clamped to eps to 1 - eps if `eps` is given and not negative.
 pub fn logit(iter: &mut TensorIterator<'_>, self_: &Tensor, eps: Option<f64>) -> Result<()> {
     match eps {
         Some(eps) if eps >= 0.0 => logit_between(iter, self_, eps, 1.0 - eps),
@@ -129,7 +130,7 @@ pub fn nan_to_num_meta<'a>(
     crate::native::formulas::build_unary_op(iter, self_)
 }
 
-/// Finite numbers for those that are not: 0 for NaN, and for infinities the greatest and the least of the type.
+/// Replaces NaN and infinities by the given numbers; by default NaN by 0, and infinities by the maximum and minimum of the type.
 pub fn nan_to_num(
     iter: &mut TensorIterator<'_>,
     self_: &Tensor,
@@ -137,11 +138,11 @@ pub fn nan_to_num(
     posinf: Option<f64>,
     neginf: Option<f64>,
 ) -> Result<()> {
-    let Some((_, most)) = limits(iter.common_dtype()) else { return unary::keep_any(iter) };
-    replaced(iter, self_, nan.unwrap_or(0.0), posinf.unwrap_or(most), neginf.unwrap_or(-most))
+    let Some((_, max)) = limits(iter.common_dtype()) else { return unary::copy_any(iter) };
+    replace_non_finite(iter, self_, nan.unwrap_or(0.0), posinf.unwrap_or(max), neginf.unwrap_or(-max))
 }
 
-/// The least normal and the greatest finite number of a floating point type.
+/// The smallest positive normal and the maximum finite number of a floating point type.
 fn limits(dtype: ScalarType) -> Option<(f64, f64)> {
     match dtype {
         ScalarType::F16 => Some((2f64.powi(-14), 65504.0)),
@@ -152,43 +153,43 @@ fn limits(dtype: ScalarType) -> Option<(f64, f64)> {
     }
 }
 
-/// Where the numbers of a type lie among those of the lanes that hold them.
+/// A floating point type, whose numbers are held in lanes of f32 or f64.
 #[derive(Clone, Copy)]
-pub struct Grid {
-    /// The step of a normal number, in last places of the lane.
+pub struct FloatFormat {
+    /// The distance of consecutive normal numbers, in ulp of the lane's type.
     step: u64,
-    /// The step of all others.
-    least: f64,
-    normal: f64,
-    most: f64,
+    /// The distance of consecutive subnormal numbers, which is the smallest positive number.
+    min_subnormal: f64,
+    min_normal: f64,
+    max: f64,
 }
 
-impl Grid {
+impl FloatFormat {
     fn of(dtype: ScalarType) -> Option<Self> {
-        let (normal, most) = limits(dtype)?;
+        let (min_normal, max) = limits(dtype)?;
         let (step, digits) = match dtype {
             ScalarType::F16 => (1 << 13, 10),
             ScalarType::BF16 => (1 << 16, 7),
             ScalarType::F32 => (1, 23),
             _ => (1, 52),
         };
-        Some(Grid { step, least: normal * 2f64.powi(-digits), normal, most })
+        Some(FloatFormat { step, min_subnormal: min_normal * 2f64.powi(-digits), min_normal, max })
     }
 
     #[inline(always)]
     fn next<V: Float>(self, x: V, y: V) -> V {
-        let (zero, size, normal) = (V::zero(), x.abs(), V::constant(self.normal));
+        let (zero, size, min_normal) = (V::zero(), x.abs(), V::constant(self.min_normal));
         let inwards = (x.gt(zero) & y.lt(x)) | (x.lt(zero) & y.gt(x));
         let step = V::Bits::splat(self.step);
         let bits = size.to_bits();
         let outer = V::from_bits(bits + step);
         let inner =
-            V::select(size.gt(V::constant(self.most)), V::constant(self.most), V::from_bits(bits - step));
-        let least = V::constant(self.least);
+            V::select(size.gt(V::constant(self.max)), V::constant(self.max), V::from_bits(bits - step));
+        let min_subnormal = V::constant(self.min_subnormal);
         let from_normal = V::select(inwards, inner, outer);
-        let from_denormal = V::select(inwards, size - least, size + least);
-        let denormal = size.lt(normal) | (size.eq(normal) & inwards);
-        let next = V::select(denormal, from_denormal, from_normal).copysign(V::select(x.eq(zero), y, x));
+        let from_subnormal = V::select(inwards, size - min_subnormal, size + min_subnormal);
+        let is_subnormal = size.lt(min_normal) | (size.eq(min_normal) & inwards);
+        let next = V::select(is_subnormal, from_subnormal, from_normal).copysign(V::select(x.eq(zero), y, x));
         V::select(x.is_nan() | y.is_nan(), x + y, V::select(x.eq(y), y, next))
     }
 }
@@ -198,11 +199,11 @@ pub fn nextafter_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, othe
     iter.build_binary_op(self_, other)
 }
 
-/// The number of the type after `self_` on the way to `other`.
+/// The next number of the type after `self_` in the direction of `other`.
 pub fn nextafter(iter: &mut TensorIterator<'_>, self_: &Tensor, other: &Tensor) -> Result<()> {
     let dtype = iter.common_dtype();
-    match Grid::of(dtype) {
-        Some(grid) => next_on_grid(iter, self_, other, grid),
+    match FloatFormat::of(dtype) {
+        Some(format) => next_in_format(iter, self_, other, format),
         None => not_for(iter.name(), dtype),
     }
 }
@@ -211,7 +212,7 @@ fn not_for(name: &str, dtype: ScalarType) -> Result<()> {
     flambeau_core::bail!(NotImplemented, "{name}: not implemented for {dtype}")
 }
 
-/// A finite number as a part in 1/2 to 1 and an exponent of 2; others as they are, with 0.
+/// The mantissa in 1/2 to 1 and the exponent of a finite number; other numbers as they are, with an exponent of 0.
 #[inline(always)]
 fn split<V: Float>(x: V) -> (V, V) {
     let (zero, size) = (V::zero(), x.abs());
@@ -219,7 +220,7 @@ fn split<V: Float>(x: V) -> (V, V) {
     let denormal = size.lt(V::splat(V::Element::MIN_NORMAL));
     let lift = f64::from(digits + 1);
     let bits = V::select(denormal, size * V::constant(2f64.powf(lift)), size).to_bits();
-    // The exponent below the leading digit of 2^digits: a number without a conversion from integers.
+    // The exponent bits become the lowest digits of 2^digits: so they are converted to a float without an integer conversion.
     let base = V::constant((1u64 << digits) as f64);
     let bias = (V::Element::ONE_BITS >> digits) as f64 - 1.0;
     let biased = V::from_bits(bits.shr(digits) | base.to_bits()) - base;
@@ -253,7 +254,7 @@ pub fn frexp(self_: &Tensor) -> Result<(Tensor, Tensor)> {
 }
 
 formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
-    /// 0 below 0, 1 above, and the value at 0.
+    /// 0 for negative numbers, 1 for positive ones, and the value at 0.
     fn heaviside, heaviside_of_one_type_meta = build_binary_op(self_: x, values: v) =>
         V::select(x.eq(V::zero()), v, V::select(x.gt(V::zero()), V::one(), V::zero()));
 }
@@ -274,46 +275,46 @@ pub fn heaviside_meta<'a>(
     crate::native::formulas::check_out(iter, self_.dtype())
 }
 
-with_numbers! {
+scalar_overloads! {
     xlogy_scalar, xlogy_scalar_() = xlogy_tensor, xlogy__tensor;
 }
 
-/// [`xlogy`] of a number.
+/// [`xlogy`] with a number for `self`.
 pub fn xlogy_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::xlogy_tensor(&Tensor::wrapped_number(self_)?, other)
 }
 
-/// [`xlog1py`] of a number.
+/// [`xlog1py`] with a number for `self`.
 pub fn xlog1py_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::special_xlog1py(&Tensor::wrapped_number(self_)?, other)
 }
 
-/// [`xlog1py`] with a number.
+/// [`xlog1py`] with a number for `other`.
 pub fn xlog1py_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::special_xlog1py(self_, &Tensor::wrapped_number(other)?)
 }
 
-/// The base and the exponent of a power in float64, which takes part in it whatever their types.
-fn wide(tensor: &Tensor) -> Result<Tensor> {
+/// A tensor converted to float64, the type in which `float_power` computes.
+fn to_f64(tensor: &Tensor) -> Result<Tensor> {
     ops::to_dtype(tensor, ScalarType::F64, false, false, None)
 }
 
 /// self to the power of exponent, in float64.
 pub fn float_power(self_: &Tensor, exponent: &Tensor) -> Result<Tensor> {
-    ops::pow_tensor_tensor(&wide(self_)?, &wide(exponent)?)
+    ops::pow_tensor_tensor(&to_f64(self_)?, &to_f64(exponent)?)
 }
 
 /// A number to the power of exponent, in float64.
 pub fn float_power_of_scalar(self_: Scalar, exponent: &Tensor) -> Result<Tensor> {
-    ops::pow_scalar(Scalar::Float(self_.to_f64()), &wide(exponent)?)
+    ops::pow_scalar(Scalar::Float(self_.to_f64()), &to_f64(exponent)?)
 }
 
 /// self to the power of a number, in float64.
 pub fn float_power_scalar(self_: &Tensor, exponent: Scalar) -> Result<Tensor> {
-    ops::pow_tensor_scalar(&wide(self_)?, Scalar::Float(exponent.to_f64()))
+    ops::pow_tensor_scalar(&to_f64(self_)?, Scalar::Float(exponent.to_f64()))
 }
 
-fn check_wide(self_: &Tensor) -> Result<()> {
+fn check_f64(self_: &Tensor) -> Result<()> {
     ensure!(
         self_.dtype() == ScalarType::F64,
         InvalidArgument,
@@ -324,15 +325,15 @@ fn check_wide(self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The power in place of a base in float64.
+/// `self_` to the power of exponent, in place; `self_` must be float64.
 pub fn float_power_(self_: &Tensor, exponent: &Tensor) -> Result<()> {
-    check_wide(self_)?;
-    ops::pow__tensor(self_, &wide(exponent)?)
+    check_f64(self_)?;
+    ops::pow__tensor(self_, &to_f64(exponent)?)
 }
 
-/// The power of a number in place of a base in float64.
+/// `self_` to the power of a number, in place; `self_` must be float64.
 pub fn float_power_scalar_(self_: &Tensor, exponent: Scalar) -> Result<()> {
-    check_wide(self_)?;
+    check_f64(self_)?;
     ops::pow__scalar(self_, Scalar::Float(exponent.to_f64()))
 }
 
@@ -348,7 +349,7 @@ pub fn isreal(self_: &Tensor) -> Result<Tensor> {
     )
 }
 
-/// The tensor itself; bool has no sign.
+/// The tensor itself; bool is refused.
 pub fn positive(self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dtype() != ScalarType::Bool,

@@ -1,7 +1,8 @@
-//! Special functions that are evaluated element by element, in f64 whatever the type: gamma, Bessel, and inverse functions.
+//! Special functions that are evaluated element by element in f64, whatever the type is: gamma, zeta, Bessel and Airy functions, inverse
+//! functions, orthogonal polynomials.
 //!
-//! None has a formula on lanes that is worth its length, and in f64 a result for f32 is right to the last place. A loop knows its
-//! function as a pointer, so all of them are compiled once.
+//! Formulas on vectors would be too long to be worth it; in f64, results for f32 are correctly rounded in nearly all cases. Loops call the
+//! function through a pointer, so that one loop is compiled for all of them.
 
 mod bessel;
 mod bessel_coefficients;
@@ -19,11 +20,11 @@ use crate::vectorized::{Float, FloatElement};
 use crate::{Tensor, ops};
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure};
 
-/// A function of `N` numbers.
+/// A function of `N` numbers, applied to each lane of vectors.
 #[derive(Clone, Copy)]
-struct Each<const N: usize>(fn([f64; N]) -> f64);
+struct ScalarFunction<const N: usize>(fn([f64; N]) -> f64);
 
-impl<const N: usize> FloatFormula<N> for Each<N> {
+impl<const N: usize> FloatFormula<N> for ScalarFunction<N> {
     #[inline(always)]
     fn call<V: Float>(self, args: [V; N]) -> V {
         let zeros = [V::Element::from_f64(0.0); 16];
@@ -31,13 +32,13 @@ impl<const N: usize> FloatFormula<N> for Each<N> {
         for (arg, lanes) in args.iter().zip(&mut lanes) {
             arg.spill(lanes);
         }
-        V::refill(&each(&lanes, V::LANES, |values| self.0(values)))
+        V::refill(&map_lanes(&lanes, V::LANES, |values| self.0(values)))
     }
 }
 
-/// Out of line, for all instruction sets together.
+/// Applies `function` to the first `count` lanes. Not inlined, so that one copy serves all instruction sets.
 #[inline(never)]
-fn each<E: Element + FloatElement, const N: usize>(
+fn map_lanes<E: Element + FloatElement, const N: usize>(
     lanes: &[[E; 16]; N],
     count: usize,
     function: impl Fn([f64; N]) -> f64,
@@ -49,8 +50,8 @@ fn each<E: Element + FloatElement, const N: usize>(
     results
 }
 
-/// Operators, each a function of numbers.
-macro_rules! each {
+/// Operators that are given by functions of numbers.
+macro_rules! scalar_functions {
     ($($(#[$doc:meta])* fn $name:ident, $meta:ident = $build:ident($($tensor:ident: $number:ident),+) => $value:expr;)*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($name), "`].")]
         pub fn $meta<'a>(iter: &mut TensorIterator<'a>, $($tensor: &'a Tensor),+) -> Result<()> {
@@ -58,35 +59,35 @@ macro_rules! each {
         }
 
         $(#[$doc])*
-        pub fn $name(iter: &mut TensorIterator<'_>, $(_: each!(@tensor $tensor)),+) -> Result<()> {
-            loops::float_kernel(iter, Each(|[$($number),+]| $value))
+        pub fn $name(iter: &mut TensorIterator<'_>, $(_: scalar_functions!(@tensor $tensor)),+) -> Result<()> {
+            loops::float_kernel(iter, ScalarFunction(|[$($number),+]| $value))
         }
     )*};
     (@tensor $tensor:ident) => { &Tensor };
 }
 
-each! {
-    /// The number whose error function is x.
+scalar_functions! {
+    /// The inverse of the error function.
     fn erfinv, erfinv_meta = build_unary_float_op(self_: x) => normal::erfinv(x);
-    /// The number that a normal variable is below with probability x.
+    /// The inverse of the cumulative distribution function of the standard normal distribution.
     fn ndtri, ndtri_meta = build_unary_float_op(self_: x) => normal::ndtri(x);
-    /// The logarithm of the magnitude of the gamma function.
+    /// The logarithm of the absolute value of the gamma function.
     fn lgamma, lgamma_meta = build_unary_float_op(self_: x) => gamma::ln_gamma(x);
-    /// Its derivative.
+    /// The derivative of `lgamma`.
     fn digamma, digamma_meta = build_unary_float_op(self_: x) => gamma::digamma(x);
-    /// The sum of (k + q)^-s over k from 0.
+    /// The Hurwitz zeta function: the sum of (k + q)^-s over k from 0.
     fn zeta, zeta_meta = build_binary_float_op(self_: s, other: q) => zeta::zeta(s, q);
     /// The modified Bessel function of the first kind, of order 0.
     fn i0, i0_meta = build_unary_float_op(self_: x) => modified_bessel::i0(x);
-    /// The same times e^-|x|.
+    /// `i0` times e^-|x|.
     fn i0e, i0e_meta = build_unary_float_op(self_: x) => modified_bessel::i0e(x);
     /// The modified Bessel function of the first kind, of order 1.
     fn i1, i1_meta = build_unary_float_op(self_: x) => modified_bessel::i1(x);
-    /// The same times e^-|x|.
+    /// `i1` times e^-|x|.
     fn i1e, i1e_meta = build_unary_float_op(self_: x) => modified_bessel::i1e(x);
-    /// The part of the gamma function's integral below x.
+    /// The regularized lower incomplete gamma function.
     fn igamma, igamma_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::lower(a, x);
-    /// The part above x.
+    /// The regularized upper incomplete gamma function.
     fn igammac, igammac_meta = build_binary_op(self_: a, other: x) => incomplete_gamma::upper(a, x);
     /// The Bessel function of the first kind, of order 0.
     fn bessel_j0, bessel_j0_meta = build_unary_float_op(x: x) => bessel::j0(x);
@@ -116,17 +117,17 @@ each! {
     fn chebyshev_polynomial_v, chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(x, n);
     /// Chebyshev's polynomials of the fourth kind.
     fn chebyshev_polynomial_w, chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(x, n);
-    /// The same from 0 to 1.
+    /// Chebyshev's polynomials of the first kind, shifted to the interval from 0 to 1.
     fn shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_t(2.0 * x - 1.0, n);
-    /// The same from 0 to 1.
+    /// Chebyshev's polynomials of the second kind, shifted to the interval from 0 to 1.
     fn shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_u(2.0 * x - 1.0, n);
-    /// The same from 0 to 1.
+    /// Chebyshev's polynomials of the third kind, shifted to the interval from 0 to 1.
     fn shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_v(2.0 * x - 1.0, n);
-    /// The same from 0 to 1.
+    /// Chebyshev's polynomials of the fourth kind, shifted to the interval from 0 to 1.
     fn shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w_meta = build_binary_float_op(x: x, n: n) => polynomial::chebyshev_w(2.0 * x - 1.0, n);
-    /// Hermite's polynomials, as physicists have them.
+    /// Physicist's Hermite polynomials.
     fn hermite_polynomial_h, hermite_polynomial_h_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_h(x, n);
-    /// Hermite's polynomials, as statisticians have them.
+    /// Probabilist's Hermite polynomials.
     fn hermite_polynomial_he, hermite_polynomial_he_meta = build_binary_float_op(x: x, n: n) => polynomial::hermite_he(x, n);
     /// Laguerre's polynomials.
     fn laguerre_polynomial_l, laguerre_polynomial_l_meta = build_binary_float_op(x: x, n: n) => polynomial::laguerre_l(x, n);
@@ -134,7 +135,7 @@ each! {
     fn legendre_polynomial_p, legendre_polynomial_p_meta = build_binary_float_op(x: x, n: n) => polynomial::legendre_p(x, n);
 }
 
-/// A derivative of the digamma function; of order 0, itself.
+/// The derivative of the digamma function of an order; order 0 is the function itself.
 #[derive(Clone, Copy)]
 struct Polygamma(i64);
 
@@ -143,7 +144,7 @@ impl FloatFormula<1> for Polygamma {
     fn call<V: Float>(self, [x]: [V; 1]) -> V {
         let mut lanes = [V::Element::from_f64(0.0); 16];
         x.spill(&mut lanes);
-        V::refill(&each(&[lanes], V::LANES, |[x]| zeta::polygamma(self.0, x)))
+        V::refill(&map_lanes(&[lanes], V::LANES, |[x]| zeta::polygamma(self.0, x)))
     }
 }
 
@@ -158,7 +159,7 @@ pub fn polygamma(iter: &mut TensorIterator<'_>, n: i64, _: &Tensor) -> Result<()
     loops::float_kernel(iter, Polygamma(n))
 }
 
-/// The same in place.
+/// [`polygamma`] in place.
 pub fn polygamma_(self_: &Tensor, n: i64) -> Result<()> {
     copy_to_self("polygamma_", &ops::polygamma(n, self_)?, self_)
 }
@@ -182,22 +183,22 @@ pub fn mvlgamma(self_: &Tensor, p: i64) -> Result<Tensor> {
     ops::add_scalar(&sum, Scalar::Float(constant), Scalar::Int(1))
 }
 
-/// The same in place.
+/// [`mvlgamma`] in place.
 pub fn mvlgamma_(self_: &Tensor, p: i64) -> Result<()> {
     copy_to_self("mvlgamma_", &ops::mvlgamma(self_, p)?, self_)
 }
 
-/// [`zeta`] of a number.
+/// [`zeta`] with a number for `self`.
 pub fn zeta_of_scalar(self_: Scalar, other: &Tensor) -> Result<Tensor> {
     ops::special_zeta(&Tensor::wrapped_number(self_)?, other)
 }
 
-/// [`zeta`] with a number.
+/// [`zeta`] with a number for `other`.
 pub fn zeta_scalar(self_: &Tensor, other: Scalar) -> Result<Tensor> {
     ops::special_zeta(self_, &Tensor::wrapped_number(other)?)
 }
 
-/// Forms of a polynomial of a number or of one order.
+/// Overloads of polynomials with a number for the argument or for the order.
 macro_rules! polynomials_of_numbers {
     ($($of_number:ident, $of_order:ident = $of_tensors:ident;)*) => {$(
         #[doc = concat!("[`", stringify!($of_tensors), "`](ops::", stringify!($of_tensors), ") of a number.")]

@@ -1,8 +1,8 @@
-//! Formulas of three arguments, and choices between two.
+//! Pointwise operators with three arguments: `addcmul`, `addcdiv`, `lerp` and `clamp`.
 
-use crate::native::pointwise::binary::{self, ordered_max, ordered_min};
-use crate::native::formulas::build_with_numbers;
 use crate::Tensor;
+use crate::native::formulas::build_with_scalars;
+use crate::native::pointwise::binary::{self, ordered_max, ordered_min};
 use crate::tensor_iterator::{Config, TensorIterator};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
 
@@ -12,14 +12,14 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
 }
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
-    /// Each element kept between two numbers that are not NaN; NaN stays.
+    /// Each element clamped to two numbers that are not NaN; NaN is propagated.
     fn between, between_meta = build_converted_op(self_: x; min: Scalar, max: Scalar) =>
         V::scalar(max).min_of_signed(V::scalar(min).max_of_signed(x));
-    /// Each element or the number, whichever is greater.
+    /// The maximum of each element and the number.
     fn at_least, at_least_meta = build_converted_op(self_: x; min: Scalar) => ordered_max(x, V::scalar(min));
-    /// Each element or the number, whichever is less.
+    /// The minimum of each element and the number.
     fn at_most, at_most_meta = build_converted_op(self_: x; max: Scalar) => ordered_min(x, V::scalar(max));
-    /// Each element kept between those of two tensors.
+    /// Each element clamped to the elements of two tensors.
     fn between_tensors, between_tensors_meta = build_ternary_op(self_: x, min: low, max: high) => ordered_min(ordered_max(x, low), high);
 }
 
@@ -28,7 +28,7 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn addcdiv, addcdiv_floats_meta = build_ternary_op(self_: x, tensor1: a, tensor2: b; value: Scalar) => x + V::scalar(value) * (a / b);
     /// self + weight * (end - self).
     fn lerp, lerp_floats_meta = build_ternary_op(self_: from, end: to, weight: w) => interpolated(from, to, w);
-    /// The same with one weight for all.
+    /// [`lerp`] with one weight.
     fn lerp_scalar, lerp_scalar_floats_meta = build_binary_op(self_: from, end: to; weight: Scalar) =>
         interpolated(from, to, V::scalar(weight));
 }
@@ -57,7 +57,7 @@ pub fn addcdiv_meta<'a>(
     iter.build_ternary_op(self_, tensor1, tensor2)
 }
 
-/// Refuses another type, in PyTorch's words.
+/// Refuses an `other` of another type than `self_`.
 fn check_same_dtype(iter: &TensorIterator<'_>, self_: &Tensor, name: &str, other: &Tensor) -> Result<()> {
     ensure!(
         self_.dtype() == other.dtype(),
@@ -96,24 +96,24 @@ pub fn lerp_scalar_meta<'a>(
     iter.build_binary_op(self_, end)
 }
 
-/// Refuses a call that limits nothing.
+/// Refuses a call without any bound.
 fn check_limits(iter: &TensorIterator<'_>, some: bool) -> Result<()> {
     ensure!(some, InvalidArgument, "{}: At least one of 'min' or 'max' must not be None", iter.name());
     Ok(())
 }
 
-/// A limit as the nearest number of the type: 300 limits no `uint8`.
+/// A bound as the nearest number of the type: 300 becomes 255 for uint8.
 fn saturated(limit: Scalar, dtype: ScalarType) -> Scalar {
     if dtype.is_floating_point() {
         return limit;
     }
     let unused = 64 - 8 * dtype.size() as u32;
-    let (least, most) = if dtype.is_signed() {
+    let (min, max) = if dtype.is_signed() {
         (i64::MIN >> unused, i64::MAX >> unused)
     } else {
         (0, i64::MAX >> (unused - 1))
     };
-    Scalar::Int(limit.to_i64().clamp(least, most))
+    Scalar::Int(limit.to_i64().clamp(min, max))
 }
 
 /// Shape and type of [`clamp`].
@@ -124,10 +124,10 @@ pub fn clamp_meta<'a>(
     max: Option<Scalar>,
 ) -> Result<()> {
     check_limits(iter, min.is_some() || max.is_some())?;
-    build_with_numbers(iter, self_, [min, max].into_iter().flatten())
+    build_with_scalars(iter, self_, [min, max].into_iter().flatten())
 }
 
-/// Each element kept between two numbers, the upper one prevailing; NaN stays, and a limit that is NaN gives NaN.
+/// Each element clamped to `min..=max`, and to `max` if `min > max`. NaN is propagated, and a bound of NaN gives NaN.
 pub fn clamp(
     iter: &mut TensorIterator<'_>,
     self_: &Tensor,
@@ -148,20 +148,20 @@ pub fn clamp(
 
 /// Shape and type of [`clamp_min`].
 pub fn clamp_min_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, min: Scalar) -> Result<()> {
-    build_with_numbers(iter, self_, [min])
+    build_with_scalars(iter, self_, [min])
 }
 
-/// Each element or the number, whichever is greater.
+/// The maximum of each element and the number.
 pub fn clamp_min(iter: &mut TensorIterator<'_>, self_: &Tensor, min: Scalar) -> Result<()> {
     clamp(iter, self_, Some(min), None)
 }
 
 /// Shape and type of [`clamp_max`].
 pub fn clamp_max_meta<'a>(iter: &mut TensorIterator<'a>, self_: &'a Tensor, max: Scalar) -> Result<()> {
-    build_with_numbers(iter, self_, [max])
+    build_with_scalars(iter, self_, [max])
 }
 
-/// Each element or the number, whichever is less.
+/// The minimum of each element and the number.
 pub fn clamp_max(iter: &mut TensorIterator<'_>, self_: &Tensor, max: Scalar) -> Result<()> {
     clamp(iter, self_, None, Some(max))
 }
@@ -179,7 +179,7 @@ pub fn clamp_tensor_meta<'a>(
     iter.build(Config::PROMOTE)
 }
 
-/// Each element kept between those of two tensors.
+/// Each element clamped to the elements of two tensors.
 pub fn clamp_tensor(
     iter: &mut TensorIterator<'_>,
     self_: &Tensor,
@@ -203,7 +203,7 @@ pub fn clamp_min_tensor_meta<'a>(
     iter.build_binary_op(self_, min)
 }
 
-/// The greater of two elements.
+/// Elementwise maximum.
 pub fn clamp_min_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, min: &Tensor) -> Result<()> {
     binary::maximum(iter, self_, min)
 }
@@ -217,7 +217,7 @@ pub fn clamp_max_tensor_meta<'a>(
     iter.build_binary_op(self_, max)
 }
 
-/// The lesser of two elements.
+/// Elementwise minimum.
 pub fn clamp_max_tensor(iter: &mut TensorIterator<'_>, self_: &Tensor, max: &Tensor) -> Result<()> {
     binary::minimum(iter, self_, max)
 }

@@ -1,4 +1,4 @@
-//! Formulas of one argument.
+//! Pointwise operators with one argument.
 
 use crate::loops::{self, FloatFormula, NumberFormula};
 use crate::tensor_iterator::TensorIterator;
@@ -55,9 +55,9 @@ pub fn exp(iter: &mut TensorIterator<'_>, _: &Tensor) -> Result<()> {
 }
 
 formulas! { float_kernel(FloatFormula, Float) -> V:
-    /// Degrees as radians.
+    /// Converts degrees to radians.
     fn deg2rad, deg2rad_meta = build_unary_float_op(self_: x) => x * V::constant(std::f64::consts::PI / 180.0);
-    /// Radians as degrees.
+    /// Converts radians to degrees.
     fn rad2deg, rad2deg_meta = build_unary_float_op(self_: x) => x * V::constant(180.0 / std::f64::consts::PI);
     /// 2^x.
     fn exp2, exp2_meta = build_unary_float_op(self_: x) => x.exp2();
@@ -83,20 +83,20 @@ formulas! { float_kernel(FloatFormula, Float) -> V:
     fn cosh, cosh_meta = build_unary_float_op(self_: x) => x.cosh();
     /// The number whose hyperbolic sine is x.
     fn asinh, asinh_meta = build_unary_float_op(self_: x) => x.asinh();
-    /// The number of at least 0 whose hyperbolic cosine is x.
+    /// The nonnegative number whose hyperbolic cosine is x.
     fn acosh, acosh_meta = build_unary_float_op(self_: x) => x.acosh();
     /// The number whose hyperbolic tangent is x.
     fn atanh, atanh_meta = build_unary_float_op(self_: x) => x.atanh();
     /// 1 - erf(x), without cancellation.
     fn erfc, erfc_meta = build_unary_float_op(self_: x) => x.erfc();
-    /// The angle in the complex plane: 0, or pi where x is negative; NaN stays.
+    /// The angle in the complex plane: 0, or pi if x is negative; NaN is propagated.
     fn angle, angle_meta = build_unary_float_op(self_: x) => {
         let zero = V::zero();
         V::select(x.lt(zero), V::constant(std::f64::consts::PI), V::select(x.ne(x), x, zero))
     };
     /// x - trunc(x), for floating point numbers only.
     fn frac, frac_meta = build_unary_op(self_: x) => x - x.trunc();
-    /// Rounding to so many decimals, or where negative to a power of ten; halves to even after scaling.
+    /// Rounds to a number of decimals, or, if it is negative, to a power of ten; halves to even after scaling.
     fn round_decimals, round_decimals_meta = build_unary_op(self_: x; decimals: i64) => {
         let scale = V::constant(10f64.powf(decimals.unsigned_abs() as f64));
         if decimals < 0 { (x / scale).round() * scale } else { (x * scale).round() / scale }
@@ -109,19 +109,19 @@ formulas! { number_kernel(NumberFormula, Number) -> V:
 }
 
 formulas! { ordered_number_kernel(OrderedFormula, Ordered) -> V:
-    /// The magnitude; of the least integer, itself.
+    /// The absolute value; that of the minimum of an integer type is itself.
     fn abs, abs_meta = build_unary_op(self_: x) => x.abs();
 }
 
 formulas! { ordered_kernel(OrderedFormula, Ordered) -> V:
-    /// 1, 0 or -1; of NaN, 0, as PyTorch has it.
+    /// 1, 0 or -1; 0 for NaN, as in PyTorch.
     fn sign, sign_meta = build_unary_op(self_: x) => {
         let (zero, one) = (V::zero(), V::one());
         V::select(x.gt(zero), one, V::select(x.lt(zero), -one, zero))
     };
 }
 
-/// Roundings, which leave integers as they are.
+/// Rounding operators, which return integers unchanged.
 macro_rules! roundings {
     ($($(#[$doc:meta])* fn $name:ident, $meta:ident, $of_floats:ident = $method:ident;)*) => {$(
         formulas! { float_kernel(FloatFormula, Float) -> V:
@@ -131,27 +131,27 @@ macro_rules! roundings {
 
         $(#[$doc])*
         pub fn $name(iter: &mut TensorIterator<'_>, self_: &Tensor) -> Result<()> {
-            if iter.common_dtype().is_floating_point() { $of_floats(iter, self_) } else { keep_integers(iter) }
+            if iter.common_dtype().is_floating_point() { $of_floats(iter, self_) } else { copy_integers(iter) }
         }
     )*};
 }
 
 roundings! {
-    /// The greatest integer not above.
+    /// The largest integer less than or equal to x.
     fn floor, floor_meta, floor_of_floats = floor;
-    /// The least integer not below.
+    /// The smallest integer greater than or equal to x.
     fn ceil, ceil_meta, ceil_of_floats = ceil;
     /// The nearest integer, halves to even.
     fn round, round_meta, round_of_floats = round;
-    /// The integer part.
+    /// x rounded towards 0.
     fn trunc, trunc_meta, trunc_of_floats = trunc;
 }
 
 /// The identity.
 #[derive(Clone, Copy)]
-struct Kept;
+struct Identity;
 
-impl NumberFormula<1> for Kept {
+impl NumberFormula<1> for Identity {
     #[inline(always)]
     fn call<V: Number>(self, [x]: [V; 1]) -> V {
         x
@@ -159,13 +159,13 @@ impl NumberFormula<1> for Kept {
 }
 
 /// A copy of integers; bool is refused.
-fn keep_integers(iter: &TensorIterator<'_>) -> Result<()> {
-    loops::number_kernel(iter, Kept)
+fn copy_integers(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::number_kernel(iter, Identity)
 }
 
 /// A copy of any type.
-pub(crate) fn keep_any(iter: &TensorIterator<'_>) -> Result<()> {
-    loops::any_kernel(iter, Kept)
+pub(crate) fn copy_any(iter: &TensorIterator<'_>) -> Result<()> {
+    loops::any_kernel(iter, Identity)
 }
 
 /// x * x.

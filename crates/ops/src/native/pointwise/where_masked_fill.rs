@@ -1,4 +1,4 @@
-//! Choices by a condition: `where`, `masked_fill`.
+//! `where` and `masked_fill`.
 
 use crate::tensor_iterator::{Config, TensorIterator, result_type_of};
 use crate::{Tensor, loops, ops};
@@ -25,30 +25,31 @@ pub fn where_self_meta<'a>(
     iter.build(Config::PROMOTE)
 }
 
-/// `self_` where the condition holds, `other` elsewhere.
+/// `self_` where the condition is true, else `other`.
 pub fn where_self(iter: &mut TensorIterator<'_>, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<()> {
     loops::select_kernel(iter)
 }
 
-/// A number that is chosen beside the elements of a tensor, and must be one of theirs where it is brought to their type.
-fn number_beside(tensor: &Tensor, number: Scalar) -> Result<Tensor> {
+/// The number as a tensor that takes part in type promotion with `tensor`. If it is converted to the type of `tensor`, it must be in
+/// its range.
+fn number_promoted_with(tensor: &Tensor, number: Scalar) -> Result<Tensor> {
     if result_type_of(tensor, number)? == tensor.dtype() {
         number.check_range(tensor.dtype()).map_err(|e| e.context("where"))?;
     }
     Tensor::wrapped_number(number)
 }
 
-/// A number where the condition holds, `other` elsewhere.
+/// A number where the condition is true, else `other`.
 pub fn where_scalar_self(condition: &Tensor, self_: Scalar, other: &Tensor) -> Result<Tensor> {
-    ops::where_self(condition, &number_beside(other, self_)?, other)
+    ops::where_self(condition, &number_promoted_with(other, self_)?, other)
 }
 
-/// `self_` where the condition holds, a number elsewhere.
+/// `self_` where the condition is true, else a number.
 pub fn where_scalar_other(condition: &Tensor, self_: &Tensor, other: Scalar) -> Result<Tensor> {
-    ops::where_self(condition, self_, &number_beside(self_, other)?)
+    ops::where_self(condition, self_, &number_promoted_with(self_, other)?)
 }
 
-/// One of two numbers.
+/// The number `self_` where the condition is true, else the number `other`.
 pub fn where_scalar(condition: &Tensor, self_: Scalar, other: Scalar) -> Result<Tensor> {
     ops::where_self(condition, &Tensor::wrapped_number(self_)?, &Tensor::wrapped_number(other)?)
 }
@@ -63,7 +64,7 @@ fn check_mask(name: &str, mask: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The number as an element of the type of `self_`: it takes no part in promotion.
+/// The number as a tensor of the type of `self_`, which takes no part in type promotion.
 fn number_like(name: &str, self_: &Tensor, value: Scalar) -> Result<Tensor> {
     value.check_range(self_.dtype()).map_err(|e| e.context(name))?;
     ops::full(&[], value, Some(self_.dtype()), None, Some(self_.device()), None)
@@ -84,7 +85,7 @@ fn value_like(name: &str, self_: &Tensor, value: &Tensor) -> Result<Tensor> {
     Ok(converted)
 }
 
-/// Writes `value` where the mask holds.
+/// Writes `value` where the mask is true.
 fn fill_where(name: &'static str, self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
     check_mask(name, mask)?;
     let mut iter = TensorIterator::in_place(name, self_);
@@ -95,34 +96,34 @@ fn fill_where(name: &'static str, self_: &Tensor, mask: &Tensor, value: &Tensor)
     if iter.is_meta() { Ok(()) } else { loops::select_kernel(&iter) }
 }
 
-/// Writes a number where the mask holds.
+/// Writes a number where the mask is true.
 pub fn masked_fill_scalar_(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<()> {
     fill_where("masked_fill_.Scalar", self_, mask, &number_like("masked_fill_.Scalar", self_, value)?)
 }
 
-/// Writes the only element of `value` where the mask holds.
+/// Writes the only element of `value` where the mask is true.
 pub fn masked_fill_tensor_(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<()> {
     fill_where("masked_fill_.Tensor", self_, mask, &value_like("masked_fill_.Tensor", self_, value)?)
 }
 
-/// PyTorch fills a copy that is in plain order, whatever the order of `self`.
-fn in_plain_order(filled: Tensor) -> Result<Tensor> {
+/// The result has the contiguous memory format whatever that of `self` is, as in PyTorch.
+fn make_contiguous(filled: Tensor) -> Result<Tensor> {
     ops::contiguous(&filled, MemoryFormat::Contiguous)
 }
 
-/// A number where the mask holds, `self_` elsewhere.
+/// A number where the mask is true, else `self_`.
 pub fn masked_fill_scalar(self_: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     check_mask("masked_fill.Scalar", mask)?;
-    in_plain_order(ops::where_self(mask, &number_like("masked_fill.Scalar", self_, value)?, self_)?)
+    make_contiguous(ops::where_self(mask, &number_like("masked_fill.Scalar", self_, value)?, self_)?)
 }
 
-/// The only element of `value` where the mask holds, `self_` elsewhere.
+/// The only element of `value` where the mask is true, else `self_`.
 pub fn masked_fill_tensor(self_: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
     check_mask("masked_fill.Tensor", mask)?;
-    in_plain_order(ops::where_self(mask, &value_like("masked_fill.Tensor", self_, value)?, self_)?)
+    make_contiguous(ops::where_self(mask, &value_like("masked_fill.Tensor", self_, value)?, self_)?)
 }
 
-/// Where the condition holds: the indices along each dimension.
+/// The indices of the elements where the condition is true, a vector for each dimension.
 pub fn where_condition(condition: &Tensor) -> Result<Vec<Tensor>> {
     ops::nonzero_numpy(condition)
 }

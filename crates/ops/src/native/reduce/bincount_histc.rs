@@ -1,10 +1,10 @@
-//! Counting: how often each number is there, and how many elements lie in each interval.
+//! `bincount`, `histc` and `histogram`.
 
 use crate::native::factory::copy;
 use crate::{Tensor, ops};
 use flambeau_core::{MemoryFormat, Result, Scalar, ScalarType, ensure, fallible};
 
-/// The elements in row-major order, converted.
+/// The elements in row-major order, converted to `dtype`.
 fn flat<T: flambeau_core::Element>(tensor: &Tensor, dtype: ScalarType) -> Result<Vec<T>> {
     copy::to_copy(tensor, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))?.to_vec()
 }
@@ -14,7 +14,7 @@ fn zeros<T: Clone>(name: &str, count: i64, zero: T) -> Result<Vec<T>> {
     fallible::filled(zero, count as usize).map_err(|e| e.context(name))
 }
 
-/// How often each whole number from 0 on is there, or the sum of its weights.
+/// The number of occurrences of each integer from 0 on, or the sum of their weights.
 pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
     const NAME: &str = "bincount";
     ensure!(minlength >= 0, InvalidArgument, "{NAME}: minlength should be >= 0");
@@ -28,9 +28,9 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
         );
     }
     let numbers = flat::<i64>(self_, ScalarType::I64)?;
-    let least = numbers.iter().min().copied().unwrap_or(0);
-    ensure!(least >= 0, InvalidArgument, "{NAME}: only supports 1-d non-negative integral inputs.");
-    let count = numbers.iter().max().map_or(0, |most| most.saturating_add(1)).max(minlength);
+    let min = numbers.iter().min().copied().unwrap_or(0);
+    ensure!(min >= 0, InvalidArgument, "{NAME}: only supports 1-d non-negative integral inputs.");
+    let count = numbers.iter().max().map_or(0, |max| max.saturating_add(1)).max(minlength);
     let Some(weights) = weights.filter(|_| !numbers.is_empty()) else {
         let mut bins = zeros(NAME, count, 0i64)?;
         numbers.iter().for_each(|n| bins[*n as usize] += 1);
@@ -44,7 +44,8 @@ pub fn bincount(self_: &Tensor, weights: Option<&Tensor>, minlength: i64) -> Res
     Tensor::from_vec(bins, &[count])?.to(result)
 }
 
-/// The ends of a range: those given or, where they are equal, the least and the greatest element, moved apart if need be.
+/// The bounds of a histogram: those given or, if they are equal, the minimum and maximum of the elements, or bounds around these if
+/// they are equal, too.
 fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f64, f64)> {
     let (mut low, mut high) = match given {
         Some(range) if range.0 != range.1 || name == "histogram" => range,
@@ -67,7 +68,7 @@ fn range_of(name: &str, self_: &Tensor, given: Option<(f64, f64)>) -> Result<(f6
     Ok((low, high))
 }
 
-/// How many elements lie in each of `bins` equal parts of a range; those outside, and NaN, are not counted.
+/// The number of elements in each of `bins` intervals of equal width; elements outside the range, and NaN, are not counted.
 pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     const NAME: &str = "histc";
     ensure!(bins > 0, InvalidArgument, "{NAME}: bins must be > 0");
@@ -81,18 +82,18 @@ pub fn histc(self_: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tens
     let (low, high) = range_of(NAME, self_, Some((min.to_f64(), max.to_f64())))?;
     let mut counts = zeros(NAME, bins, 0f64)?;
     let last = bins - 1;
-    // In the arithmetic of the elements, as PyTorch does: it decides on which side of an edge one falls.
-    let place = |x: f64| match self_.dtype() {
+    // Computed in the elements' type, as PyTorch does: the rounding decides to which bin an element at an edge belongs.
+    let bin = |x: f64| match self_.dtype() {
         ScalarType::F64 => ((x - low) * bins as f64 / (high - low)) as i64,
         _ => ((x as f32 - low as f32) * bins as f32 / (high as f32 - low as f32)) as i64,
     };
     for x in flat::<f64>(self_, ScalarType::F64)?.into_iter().filter(|x| (low..=high).contains(x)) {
-        counts[place(x).clamp(0, last) as usize] += 1.0;
+        counts[bin(x).clamp(0, last) as usize] += 1.0;
     }
     Tensor::from_vec(counts, &[bins])?.to(self_.dtype())
 }
 
-/// What lies between each two neighbours of `edges`, the last included; and the edges.
+/// The number or weight of the elements between consecutive edges `bins`, of which the last is included; and the edges.
 pub fn histogram_edges(
     self_: &Tensor,
     bins: &Tensor,
@@ -128,8 +129,8 @@ pub fn histogram_edges(
     let (first, end) = (edges[0], edges[edges.len() - 1]);
     for (x, w) in flat::<f64>(self_, ScalarType::F64)?.into_iter().zip(weights) {
         if (first..=end).contains(&x) && !sums.is_empty() {
-            let place = edges.partition_point(|edge| *edge <= x) - 1;
-            sums[place.min(edges.len() - 2)] += w;
+            let bin = edges.partition_point(|edge| *edge <= x) - 1;
+            sums[bin.min(edges.len() - 2)] += w;
         }
     }
     if density {
@@ -143,7 +144,7 @@ pub fn histogram_edges(
     ))
 }
 
-/// The same for `bins` equal parts of a range, or of that of the elements.
+/// [`histogram_edges`] for `bins` intervals of equal width of `range`, or of the range of the elements.
 pub fn histogram_count(
     self_: &Tensor,
     bins: i64,

@@ -1,10 +1,10 @@
-//! Running sums and products along a dimension, and the recurrence that differentiates them.
+//! `cumsum`, `cumprod` and `logcumsumexp`, and the linear recurrence of the derivatives.
 
-use crate::native::reduce::sum_prod_any::as_dtype;
-use crate::native::guarded_slices::{Slices, fill, with_slices};
 use crate::Tensor;
-use crate::loops::row_ops::{Scan, scan_rows};
 use crate::loops::reduce::computing_type;
+use crate::loops::row_ops::{Scan, scan_rows};
+use crate::native::guarded_slices::{Slices, fill, with_slices};
+use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{DimMask, result_type};
 use bytemuck::Pod;
@@ -14,11 +14,11 @@ use std::ops::{Add, Mul};
 fn scan_meta(name: &str, self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<TensorSpec> {
     shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     let own = self_.dtype();
-    let asked = dtype.is_some();
+    let is_given = dtype.is_some();
     let dtype = dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own });
     ensure!(dtype != ScalarType::Bool, NotImplemented, "\"{name}_out_cpu\" not implemented for 'Bool'");
     let spec = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype);
-    Ok(if asked { spec } else { spec.in_type_of_out() })
+    Ok(if is_given { spec } else { spec.in_type_of_out() })
 }
 
 macro_rules! scans {
@@ -28,7 +28,7 @@ macro_rules! scans {
             scan_meta($name, self_, dim, dtype)
         }
 
-        /// What has run up to each element of a dimension.
+        #[doc = concat!("`", $name, "` along a dimension.")]
         pub fn $kernel(self_: &Tensor, dim: i64, _dtype: Option<ScalarType>, out: &Tensor) -> Result<()> {
             scan_rows(self_, out, DimMask::new(Some(&[dim]), self_.dim())?, Scan::$scan)
         }
@@ -70,7 +70,7 @@ pub fn linear_recurrence(factor: &Tensor, input: &Tensor, dim: i64, reverse: boo
     as_dtype(&made, dtype)
 }
 
-/// One recurrence for each column of each block of rows.
+/// [`linear_recurrence`] of each column of each block of `rows * width` elements.
 fn recurrences<T>(s: &Slices<'_>, [rows, width]: [usize; 2], reverse: bool) -> Result<()>
 where
     T: Pod + PartialEq + Add<Output = T> + Mul<Output = T> + Send + Sync,
@@ -84,13 +84,13 @@ where
     Ok(())
 }
 
-/// Rows of `y` after the first of the direction get their predecessor, times the factor that stands between the two.
+/// To each row of `y` but the first one (in the direction) adds the row before, times the factor between the two.
 fn recurrence<T>(y: &mut [T], factor: &[T], width: usize, reverse: bool)
 where
     T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
 {
     if width == 1 {
-        return line(y, factor, reverse);
+        return recurrence_1d(y, factor, reverse);
     }
     let rows = y.len() / width;
     for row in 1..rows {
@@ -105,8 +105,8 @@ where
     }
 }
 
-/// The same of single numbers, where the last one stays in a register.
-fn line<T>(y: &mut [T], factor: &[T], reverse: bool)
+/// [`recurrence`] for a width of 1, where the last element stays in a register.
+fn recurrence_1d<T>(y: &mut [T], factor: &[T], reverse: bool)
 where
     T: Pod + PartialEq + Add<Output = T> + Mul<Output = T>,
 {
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// `factor * from`. An infinity behind a factor of 0 is a product that overflowed: 0 times it is 0. NaN stays.
+/// `factor * from`, where 0 times infinity is 0, since infinity is a product that overflowed. NaN is propagated.
 #[inline(always)]
 fn carried<T: Pod + PartialEq + Mul<Output = T>>(factor: T, from: T) -> T {
     #[expect(clippy::eq_op, reason = "NaN does not equal itself")]
@@ -167,11 +167,11 @@ pub fn logcumsumexp(self_: &Tensor, dim: i64, out: &Tensor) -> Result<()> {
     crate::ops::copy_(out, &crate::native::shape::view::transpose(&made, dim, -1)?, false)
 }
 
-/// `log(exp(a) + exp(b))` without the exponentials, which may be infinite.
+/// `log(exp(a) + exp(b))`, computed without overflow.
 fn log_add_exp(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() {
         return f64::NAN;
     }
-    let (least, most) = (a.min(b), a.max(b));
-    if least == most && most.is_infinite() { most } else { most + (least - most).exp().ln_1p() }
+    let (min, max) = (a.min(b), a.max(b));
+    if min == max && max.is_infinite() { max } else { max + (min - max).exp().ln_1p() }
 }

@@ -1,12 +1,13 @@
-//! Extremes: their values, their places, or both. NaN beats every number, and the first of equals is the one.
+//! `max`, `min`, `amax`, `amin`, `argmax`, `argmin` and `aminmax`. NaN wins over every number. Indices are those of the first of equal
+//! elements.
 
-use super::reduced::{mask_of, reduced_spec};
+use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{Maximum, Minimum, arg_extreme, computing_type, extreme_with_index, ordered_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, ensure, shape};
 
-/// Nothing has no extreme.
+/// Refuses to reduce dimensions without elements, which have no maximum and no minimum.
 fn check_not_empty(name: &str, self_: &Tensor, dim: &[i64]) -> Result<()> {
     if self_.numel() != 0 {
         return Ok(());
@@ -28,7 +29,7 @@ fn check_not_empty(name: &str, self_: &Tensor, dim: &[i64]) -> Result<()> {
     Ok(())
 }
 
-macro_rules! extremes {
+macro_rules! max_min {
     ($($name:literal $all_name:literal, $fold:ident, $largest:literal:
         $values:ident $values_meta:ident $all:ident $all_meta:ident $dim:ident $dim_meta:ident
         $arg_name:literal $arg:ident $arg_meta:ident;)*) => {$(
@@ -38,7 +39,7 @@ macro_rules! extremes {
             reduced_spec($name, self_, Some(dim), keepdim, self_.dtype())
         }
 
-        /// The extreme along dimensions.
+        #[doc = concat!("`", $name, "`: the ", $all_name, "imum along dimensions.")]
         pub fn $values(self_: &Tensor, dim: &[i64], _keepdim: bool, out: &Tensor) -> Result<()> {
             let kernel = computing_type(self_.dtype());
             ordered_fold(self_, out, mask_of($name, self_, Some(dim))?, kernel, $fold::of(kernel))
@@ -50,7 +51,7 @@ macro_rules! extremes {
             Ok(reduced_spec($all_name, self_, None, false, self_.dtype())?.converted_to_out())
         }
 
-        /// The extreme of all elements.
+        #[doc = concat!("`", $all_name, "`: the ", $all_name, "imum of all elements.")]
         pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
             $values(self_, &[], false, out)
         }
@@ -62,7 +63,7 @@ macro_rules! extremes {
             Ok((spec.clone(), spec.with_dtype(ScalarType::I64)))
         }
 
-        /// The extreme along a dimension, and its index.
+        #[doc = concat!("The ", $all_name, "imum along a dimension, and its index.")]
         pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, values: &Tensor, indices: &Tensor) -> Result<()> {
             extreme_with_index(self_, values, indices, mask_of($all_name, self_, Some(&[dim]))?, $largest)
         }
@@ -72,14 +73,14 @@ macro_rules! extremes {
             arg_meta($arg_name, self_, dim, keepdim)
         }
 
-        /// The index of the extreme along a dimension, or among all elements in row-major order.
+        #[doc = concat!("The index of the ", $all_name, "imum along a dimension, or of all elements in row-major order.")]
         pub fn $arg(self_: &Tensor, dim: Option<i64>, keepdim: bool, out: &Tensor) -> Result<()> {
             arg($arg_name, self_, dim, keepdim, out, $largest)
         }
     )*};
 }
 
-extremes! {
+max_min! {
     "amax" "max", Maximum, true: amax amax_meta max max_meta max_dim max_dim_meta "argmax" argmax argmax_meta;
     "amin" "min", Minimum, false: amin amin_meta min min_meta min_dim min_dim_meta "argmin" argmin argmin_meta;
 }
@@ -108,8 +109,8 @@ fn arg(
     }
     let flat = crate::native::shape::view::reshape(self_, &[-1])?;
     let ones = if keepdim { vec![1; self_.dim()] } else { vec![] };
-    let place = ops::view(out, &ones)?;
-    let single = ops::view(&place, &[])?;
+    let out = ops::view(out, &ones)?;
+    let single = ops::view(&out, &[])?;
     arg_extreme(&flat, &single, mask_of(name, &flat, Some(&[0]))?, largest)
 }
 
@@ -133,9 +134,19 @@ pub fn aminmax_meta(self_: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(
     Ok((spec.clone(), spec))
 }
 
-/// The least and the greatest along a dimension, or of all elements.
+/// The minimum and the maximum along a dimension, or of all elements.
 pub fn aminmax(self_: &Tensor, dim: Option<i64>, keepdim: bool, min: &Tensor, max: &Tensor) -> Result<()> {
     let dims = dim.map_or(vec![], |dim| vec![dim]);
     amin(self_, &dims, keepdim, min)?;
     amax(self_, &dims, keepdim, max)
+}
+
+/// Elementwise maximum.
+pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::maximum(self_, other)
+}
+
+/// Elementwise minimum.
+pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
+    ops::minimum(self_, other)
 }

@@ -1,4 +1,4 @@
-//! Softmax along a dimension, its logarithm, and their derivatives.
+//! `softmax`, `log_softmax` and their derivatives.
 
 use crate::loops::row_ops::{softmax_backward_rows, softmax_rows};
 use crate::structured::TensorSpec;
@@ -6,7 +6,7 @@ use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, ensure, shape};
 
-/// The one dimension; a zero-dimensional tensor is a single line.
+/// The mask of dimension `dim`; a tensor without dimensions is a single row.
 fn mask_of(name: &str, self_: &Tensor, dim: i64) -> Result<DimMask> {
     shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context(name))?;
     DimMask::new(Some(&[dim]), self_.dim())
@@ -41,7 +41,7 @@ fn backward_meta(
     Ok(TensorSpec::like(output, output.sizes()))
 }
 
-/// The element types of integers are floating point in a softmax only if asked for.
+/// `self_` converted to `dtype`, if given. Integers are not converted without it.
 fn converted(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
     match dtype {
         Some(dtype) if dtype != self_.dtype() => crate::native::reduce::sum_prod_any::to_dtype(self_, dtype),
@@ -52,7 +52,7 @@ fn converted(self_: &Tensor, dtype: Option<ScalarType>) -> Result<Tensor> {
 macro_rules! softmaxes {
     ($($name:literal $log:literal: $public:ident $kernel:ident $kernel_meta:ident $ops:ident
         $backward:ident $backward_meta:ident;)*) => {$(
-        #[doc = concat!("`", $name, "` along a dimension, of elements converted to `dtype` first.")]
+        #[doc = concat!("`", $name, "` along a dimension, after conversion to `dtype`.")]
         pub fn $public(self_: &Tensor, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
             ops::$ops(&converted(self_, dtype)?, dim, false)
         }
@@ -77,7 +77,7 @@ macro_rules! softmaxes {
             backward_meta($name, grad_output, output, dim, input_dtype)
         }
 
-        #[doc = concat!("The derivative of `", $name, "`, given its result.")]
+        #[doc = concat!("The derivative of `", $name, "`, from its result.")]
         pub fn $backward(
             grad_output: &Tensor,
             output: &Tensor,

@@ -1,28 +1,19 @@
-//! Reductions: sums and products, truth, counts. Extremes, moments and norms have files of their own.
+//! `sum`, `mean`, `prod`, `any`, `all`, `count_nonzero` and `logsumexp`.
 
-mod extremes;
-mod moments;
-mod norms;
-mod reduced;
-
-pub use extremes::*;
-pub use moments::*;
-pub use norms::*;
-
+use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{Epilogue, NanSum, Nonzeros, NumberFold, Product, Sum};
-use crate::loops::reduce::{computing_type, log_sum_exp, sum_fold, truth_fold};
+use crate::loops::reduce::{bool_fold, computing_type, log_sum_exp, sum_fold};
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, ScalarType, default_dtype, ensure};
-use reduced::{mask_of, reduced_spec};
+use flambeau_core::{Result, ScalarType, bail, default_dtype, ensure};
 
-/// The type of a sum: integers and bool add up in i64.
+/// The result type of a sum or product: i64 for integers and bool.
 fn sum_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> ScalarType {
     let own = self_.dtype();
     dtype.unwrap_or(if own.is_integral(true) { ScalarType::I64 } else { own })
 }
 
-/// A sum or product in the accumulating type of `out`.
+/// A sum or product, with the accumulator type of `out`.
 fn accumulate(
     name: &str,
     self_: &Tensor,
@@ -33,7 +24,7 @@ fn accumulate(
 ) -> Result<()> {
     let mask = mask_of(name, self_, dim)?;
     match out.dtype() {
-        ScalarType::Bool => truth_fold(self_, out, mask, fold),
+        ScalarType::Bool => bool_fold(self_, out, mask, fold),
         dtype if dtype.is_integral(false) => sum_fold(self_, out, mask, ScalarType::I64, fold, finish),
         dtype => sum_fold(self_, out, mask, computing_type(dtype), fold, finish),
     }
@@ -77,7 +68,7 @@ pub fn nansum_meta(
     Ok(if dtype.is_some() { spec } else { spec.in_type_of_out() })
 }
 
-/// The sum along dimensions of what is not NaN.
+/// The sum along dimensions, with NaN counted as 0.
 pub fn nansum(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -94,16 +85,16 @@ pub fn nansum(
 
 /// The type of a mean, which must be a floating point type.
 fn mean_dtype(self_: &Tensor, dtype: Option<ScalarType>) -> Result<ScalarType> {
-    let (which, wanted) = match dtype {
+    let (which, result) = match dtype {
         Some(dtype) => ("Optional dtype", dtype),
         None => ("Input dtype", self_.dtype()),
     };
     ensure!(
-        wanted.is_floating_point(),
+        result.is_floating_point(),
         Dtype,
-        "mean(): could not infer output dtype. {which} must be either a floating point or complex dtype. Got: {wanted}"
+        "mean(): could not infer output dtype. {which} must be either a floating point or complex dtype. Got: {result}"
     );
-    Ok(wanted)
+    Ok(result)
 }
 
 /// The mean of all elements.
@@ -121,7 +112,7 @@ pub fn mean_meta(
     Ok(reduced_spec("mean", self_, dim, keepdim, mean_dtype(self_, dtype)?)?.converted_to_out())
 }
 
-/// The mean along dimensions; NaN of nothing.
+/// The mean along dimensions; NaN if they have no elements.
 pub fn mean(
     self_: &Tensor,
     dim: Option<&[i64]>,
@@ -159,40 +150,40 @@ pub fn prod(
     accumulate("prod", self_, Some(&[dim]), out, Product, Epilogue::Identity)
 }
 
-/// The type of an answer: bool, but u8 of u8, as it was before bool existed.
-fn truth_dtype(self_: &Tensor) -> ScalarType {
+/// The result type of `any` and `all`: bool, but u8 for u8, as in PyTorch, where this is older than bool tensors.
+fn any_all_dtype(self_: &Tensor) -> ScalarType {
     if self_.dtype() == ScalarType::U8 { ScalarType::U8 } else { ScalarType::Bool }
 }
 
-/// `any` and `all` in their three forms: of a number, whether it differs from zero.
-macro_rules! truths {
+/// `any` and `all`, of all elements, along one dimension, and along several.
+macro_rules! any_all {
     ($($name:literal, $fold:ident: $all:ident $dim:ident $dim_meta:ident $dims:ident $dims_meta:ident $all_meta:ident;)*) => {$(
         #[doc = concat!("Shape and type of [`", stringify!($all), "`].")]
         pub fn $all_meta(self_: &Tensor) -> Result<TensorSpec> {
-            reduced_spec($name, self_, None, false, truth_dtype(self_))
+            reduced_spec($name, self_, None, false, any_all_dtype(self_))
         }
 
         #[doc = concat!("`", $name, "` of all elements.")]
         pub fn $all(self_: &Tensor, out: &Tensor) -> Result<()> {
-            truth_fold(self_, out, mask_of($name, self_, None)?, $fold)
+            bool_fold(self_, out, mask_of($name, self_, None)?, $fold)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dim), "`].")]
         pub fn $dim_meta(self_: &Tensor, dim: i64, keepdim: bool) -> Result<TensorSpec> {
-            reduced_spec($name, self_, Some(&[dim]), keepdim, truth_dtype(self_))
+            reduced_spec($name, self_, Some(&[dim]), keepdim, any_all_dtype(self_))
         }
 
         #[doc = concat!("`", $name, "` along a dimension.")]
         pub fn $dim(self_: &Tensor, dim: i64, _keepdim: bool, out: &Tensor) -> Result<()> {
-            truth_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $fold)
+            bool_fold(self_, out, mask_of($name, self_, Some(&[dim]))?, $fold)
         }
 
         #[doc = concat!("Shape and type of [`", stringify!($dims), "`].")]
         pub fn $dims_meta(self_: &Tensor, dim: Option<&[i64]>, keepdim: bool) -> Result<TensorSpec> {
             if dim.is_some_and(<[i64]>::is_empty) {
-                return Ok(TensorSpec::like(self_, self_.sizes()).with_dtype(truth_dtype(self_)));
+                return Ok(TensorSpec::like(self_, self_.sizes()).with_dtype(any_all_dtype(self_)));
             }
-            reduced_spec($name, self_, dim, keepdim, truth_dtype(self_))
+            reduced_spec($name, self_, dim, keepdim, any_all_dtype(self_))
         }
 
         #[doc = concat!("`", $name, "` along dimensions; along none of them, whether each element differs from zero.")]
@@ -200,29 +191,29 @@ macro_rules! truths {
             if dim.is_some_and(<[i64]>::is_empty) {
                 return ops::copy_(out, &to_dtype(self_, ScalarType::Bool)?, false);
             }
-            truth_fold(self_, out, mask_of($name, self_, dim)?, $fold)
+            bool_fold(self_, out, mask_of($name, self_, dim)?, $fold)
         }
     )*};
 }
 
-truths! {
+any_all! {
     "any", Sum: any any_dim any_dim_meta any_dims any_dims_meta any_meta;
     "all", Product: all all_dim all_dim_meta all_dims all_dims_meta all_meta;
 }
 
-/// A copy of another type.
+/// A copy of type `dtype`.
 pub(crate) fn to_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     let copy = TensorSpec::like(self_, self_.sizes()).with_dtype(dtype).allocate("to")?;
     ops::copy_(&copy, self_, false)?;
     Ok(copy)
 }
 
-/// The same tensor, or a copy of another type.
+/// `self_` if it is of type `dtype`, else a copy of that type.
 pub(crate) fn as_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     if self_.dtype() == dtype { Ok(self_.clone()) } else { to_dtype(self_, dtype) }
 }
 
-/// How many elements along dimensions differ from zero.
+/// The number of nonzero elements along dimensions.
 pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let out =
         reduced_spec("count_nonzero", self_, Some(dim), false, ScalarType::I64)?.allocate("count_nonzero")?;
@@ -233,7 +224,7 @@ pub fn count_nonzero_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     Ok(out)
 }
 
-/// The same along one dimension, or all.
+/// The number of nonzero elements along one dimension, or of all.
 pub fn count_nonzero(self_: &Tensor, dim: Option<i64>) -> Result<Tensor> {
     match dim {
         Some(dim) => ops::count_nonzero_dim_intlist(self_, &[dim]),
@@ -252,12 +243,16 @@ pub fn logsumexp(self_: &Tensor, dim: &[i64], keepdim: bool) -> Result<Tensor> {
     Ok(out)
 }
 
-/// The greater of two elements.
-pub fn max_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::maximum(self_, other)
-}
-
-/// The less of two elements.
-pub fn min_other(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
-    ops::minimum(self_, other)
+/// The mean of the elements that are not NaN.
+pub fn nanmean(
+    self_: &Tensor,
+    dim: Option<&[i64]>,
+    keepdim: bool,
+    dtype: Option<ScalarType>,
+) -> Result<Tensor> {
+    if !self_.dtype().is_floating_point() {
+        bail!(Dtype, "nanmean: expected input to have floating point dtype but got {}", self_.dtype());
+    }
+    let count = self_.isnan()?.logical_not()?.sum_dim_intlist(dim, keepdim)?;
+    ops::nansum(self_, dim, keepdim, dtype)?.div(&count)
 }

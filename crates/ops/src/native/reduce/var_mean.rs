@@ -1,12 +1,12 @@
-//! Variances and standard deviations, alone or with the mean.
+//! `var`, `std`, `var_mean` and `std_mean`.
 
-use super::reduced::{mask_of, reduced_spec};
+use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::moments;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ensure};
 
-/// What `unbiased` stands for: Bessel's correction or none.
+/// The `correction` that `unbiased` stands for: 1 (Bessel's correction) or 0.
 fn correction_of(unbiased: bool) -> Option<Scalar> {
     Some(Scalar::Int(i64::from(unbiased)))
 }
@@ -21,7 +21,7 @@ fn check_floating_point(name: &str, self_: &Tensor) -> Result<()> {
     Ok(())
 }
 
-macro_rules! spreads {
+macro_rules! var_std {
     ($($name:literal, $root:literal:
         $spread:ident $spread_meta:ident $all:ident $dim:ident $ops:ident,
         $mean_name:literal $with_mean:ident $mean_all:ident $mean_dim:ident $mean_ops:ident;)*) => {$(
@@ -36,7 +36,7 @@ macro_rules! spreads {
             Ok(reduced_spec($name, self_, dim, keepdim, self_.dtype())?.converted_to_out())
         }
 
-        /// The spread along dimensions: squares over `n - correction`, of which the default is 1.
+        #[doc = concat!("`", $name, "` along dimensions, with the sum of squared deviations divided by `n - correction`; the default is 1.")]
         pub fn $spread(
             self_: &Tensor,
             dim: Option<&[i64]>,
@@ -49,17 +49,17 @@ macro_rules! spreads {
             moments(self_, out, &mean, mask_of($name, self_, dim)?, correction, $root)
         }
 
-        /// The spread of all elements.
+        #[doc = concat!("`", $name, "` of all elements.")]
         pub fn $all(self_: &Tensor, unbiased: bool) -> Result<Tensor> {
             ops::$ops(self_, None, correction_of(unbiased), false)
         }
 
-        /// The spread along dimensions.
+        #[doc = concat!("`", $name, "` along dimensions.")]
         pub fn $dim(self_: &Tensor, dim: Option<&[i64]>, unbiased: bool, keepdim: bool) -> Result<Tensor> {
             ops::$ops(self_, dim, correction_of(unbiased), keepdim)
         }
 
-        /// The spread and the mean along dimensions.
+        #[doc = concat!("`", $name, "` and the mean along dimensions.")]
         pub fn $with_mean(
             self_: &Tensor,
             dim: Option<&[i64]>,
@@ -76,12 +76,12 @@ macro_rules! spreads {
             Ok((spread, mean))
         }
 
-        /// The spread and the mean of all elements.
+        #[doc = concat!("`", $name, "` and the mean of all elements.")]
         pub fn $mean_all(self_: &Tensor, unbiased: bool) -> Result<(Tensor, Tensor)> {
             ops::$mean_ops(self_, None, correction_of(unbiased), false)
         }
 
-        /// The spread and the mean along dimensions.
+        #[doc = concat!("`", $name, "` and the mean along dimensions.")]
         pub fn $mean_dim(
             self_: &Tensor,
             dim: Option<&[i64]>,
@@ -93,7 +93,7 @@ macro_rules! spreads {
     )*};
 }
 
-spreads! {
+var_std! {
     "var", false: var var_meta var_all var_dim var_correction,
         "var_mean" var_mean var_mean_all var_mean_dim var_mean_correction;
     "std", true: std std_meta std_all std_dim std_correction,

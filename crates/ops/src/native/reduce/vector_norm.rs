@@ -1,6 +1,6 @@
 //! Norms of vectors: `(sum |x|^p)^(1/p)` and its limits.
 
-use super::reduced::{mask_of, reduced_spec};
+use super::reduced_spec::{mask_of, reduced_spec};
 use crate::loops::reduce::{
     Epilogue, MaxMagnitude, MinMagnitude, Nonzeros, SumOfMagnitudes, SumOfPowers, SumOfSquares,
 };
@@ -35,7 +35,7 @@ pub fn linalg_vector_norm_meta(
     reduced_spec(NAME, self_, dim, keepdim, dtype.unwrap_or(own))
 }
 
-/// The least magnitude of nothing, and negative or infinite powers of it, do not exist.
+/// Refuses norms of no elements that have no identity: those of negative or infinite order.
 fn check_has_norm(self_: &Tensor, ord: f64, dim: Option<&[i64]>) -> Result<()> {
     let mask = mask_of("linalg.vector_norm", self_, dim)?;
     ensure!(

@@ -1,4 +1,4 @@
-//! Tensors one behind the other, in a dimension they have or in a new one.
+//! `cat`, `stack`, `hstack`, `vstack`, `dstack`, `column_stack`, and `atleast_1d` to `atleast_3d`.
 
 use crate::native::factory::copy;
 use crate::native::shape::view;
@@ -7,12 +7,13 @@ use crate::tensor_iterator::result_type;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, bail, ensure, fallible, shape};
 
-/// One-dimensional and empty: such a tensor may stand beside tensors of any rank, for the sake of old programs.
+/// Whether `cat` ignores the tensor: a 1-D tensor without elements may be concatenated with tensors of any rank, as in PyTorch, where
+/// this is kept for backward compatibility.
 fn is_skipped(tensor: &Tensor) -> bool {
     tensor.sizes() == [0]
 }
 
-/// The order of dimensions that all have, or the plain one.
+/// The memory format that all tensors have, or else the contiguous one.
 fn common_format(tensors: &[Tensor]) -> MemoryFormat {
     let first = tensors[0].suggest_memory_format();
     let all = tensors.iter().all(|t| t.suggest_memory_format() == first);
@@ -41,7 +42,7 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
     let mut sizes = DimVec::from_slice(first.sizes());
     sizes[d] = 0;
     for (number, tensor) in tensors.iter().enumerate().filter(|(_, t)| !is_skipped(t)) {
-        check_beside(first, tensor, d, number)?;
+        check_matches(first, tensor, d, number)?;
         let Some(total) = sizes[d].checked_add(tensor.sizes()[d]) else {
             bail!(Overflow, "cat: the sizes of dimension {d} add up past 63 bits");
         };
@@ -52,7 +53,7 @@ pub fn cat_meta(tensors: &[Tensor], dim: i64) -> Result<TensorSpec> {
         .converted_to_out())
 }
 
-fn check_beside(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> Result<()> {
+fn check_matches(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> Result<()> {
     let (expected, got) = (first.sizes(), tensor.sizes());
     ensure!(
         expected.len() == got.len(),
@@ -74,7 +75,7 @@ fn check_beside(first: &Tensor, tensor: &Tensor, dim: usize, number: usize) -> R
     Ok(())
 }
 
-/// The tensors one behind the other in dimension `dim`.
+/// Concatenates tensors along dimension `dim`.
 pub fn cat(tensors: &[Tensor], dim: i64, out: &Tensor) -> Result<()> {
     let d = shape::wrap_dim(dim, out.dim())?;
     let mut start = 0;
@@ -118,7 +119,7 @@ fn stack_spec(tensors: &[Tensor], dim: i64) -> Result<(usize, TensorSpec)> {
     Ok((d, TensorSpec::new(&sizes, result_type(tensors)?, first.device())))
 }
 
-/// Tensors of one shape, one behind the other in a new dimension.
+/// Concatenates tensors of one shape along a new dimension.
 pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let (d, spec) = stack_spec(tensors, dim)?;
     let made = spec.allocate("stack")?;
@@ -128,16 +129,16 @@ pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     Ok(made)
 }
 
-fn each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
+fn map_each(tensors: &[Tensor], f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<Tensor>> {
     fallible::try_collect(tensors.iter().map(f))
 }
 
-/// At least one dimension.
+/// `self_`, with a dimension inserted if it has none.
 pub fn atleast_1d(self_: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 { ops::reshape(self_, &[1]) } else { Ok(self_.clone()) }
 }
 
-/// At least two dimensions: a vector becomes a row.
+/// `self_` with at least two dimensions: a vector becomes a row.
 pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
     match self_.dim() {
         0 => ops::reshape(self_, &[1, 1]),
@@ -146,7 +147,7 @@ pub fn atleast_2d(self_: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// At least three dimensions, new ones before and behind a vector, behind a matrix.
+/// `self_` with at least three dimensions: inserted before and behind that of a vector, behind those of a matrix.
 pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
     match self_.dim() {
         0 => ops::reshape(self_, &[1, 1, 1]),
@@ -156,28 +157,28 @@ pub fn atleast_3d(self_: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Columns side by side; vectors end to end.
+/// Concatenates along the second dimension, 1-D tensors along the first.
 pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), InvalidArgument, "hstack: expects a non-empty TensorList");
-    let tensors = each(tensors, ops::atleast_1d)?;
+    let tensors = map_each(tensors, ops::atleast_1d)?;
     ops::cat(&tensors, if tensors[0].dim() == 1 { 0 } else { 1 })
 }
 
-/// Rows on top of one another.
+/// Concatenates along the first dimension, 1-D tensors as rows.
 pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), InvalidArgument, "vstack: expects a non-empty TensorList");
-    ops::cat(&each(tensors, ops::atleast_2d)?, 0)
+    ops::cat(&map_each(tensors, ops::atleast_2d)?, 0)
 }
 
-/// One behind the other in the third dimension.
+/// Concatenates along the third dimension.
 pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), InvalidArgument, "dstack: expects a non-empty TensorList");
-    ops::cat(&each(tensors, ops::atleast_3d)?, 2)
+    ops::cat(&map_each(tensors, ops::atleast_3d)?, 2)
 }
 
-/// Vectors as columns, beside matrices.
+/// Concatenates along the second dimension, 1-D tensors as columns.
 pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), InvalidArgument, "column_stack: expects a non-empty TensorList");
     let column = |t: &Tensor| if t.dim() <= 1 { ops::reshape(t, &[-1, 1]) } else { Ok(t.clone()) };
-    ops::hstack(&each(tensors, column)?)
+    ops::hstack(&map_each(tensors, column)?)
 }

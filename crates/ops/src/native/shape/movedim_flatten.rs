@@ -1,4 +1,4 @@
-//! Views made of other views: dimensions joined, cut, moved and named by habit.
+//! Views that are composed of other views: `flatten`, `unflatten`, `movedim`, `narrow`, `expand_as`, `mT` and others.
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, ensure, fallible, shape};
@@ -8,22 +8,22 @@ pub fn view_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ops::view(self_, other.sizes())
 }
 
-/// `self_` in the sizes of `other`, copied where the strides ask for it.
+/// `self_` in the sizes of `other`; a copy where no view has them.
 pub fn reshape_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ops::reshape(self_, other.sizes())
 }
 
-/// `self_` repeated to the sizes of `other`.
+/// `self_` expanded to the sizes of `other`.
 pub fn expand_as(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ops::expand(self_, other.sizes(), false)
 }
 
-/// `self_` repeated to `size`.
+/// `self_` expanded to `size`.
 pub fn broadcast_to(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     ops::expand(self_, size, false)
 }
 
-/// All tensors repeated to the sizes that they broadcast to.
+/// All tensors expanded to the sizes that they broadcast to.
 pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut sizes = DimVec::new();
     for tensor in tensors {
@@ -32,7 +32,7 @@ pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
     fallible::try_collect(tensors.iter().map(|t| ops::expand(t, &sizes, false)))
 }
 
-/// Dimensions `start_dim` to `end_dim` as one.
+/// Dimensions `start_dim` to `end_dim` merged to one.
 pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
     let context = |e: flambeau_core::Error| e.context("flatten");
     let start = shape::wrap_dim(start_dim, self_.dim()).map_err(context)?;
@@ -46,10 +46,10 @@ pub fn flatten(self_: &Tensor, start_dim: i64, end_dim: i64) -> Result<Tensor> {
     }
     let sizes = self_.sizes();
     let joined = shape::numel(&sizes[start..=end]).map_err(context)?;
-    let mut wanted = DimVec::from_slice(&sizes[..start]);
-    wanted.push(joined);
-    wanted.extend_from_slice(&sizes[end + 1..]);
-    ops::reshape(self_, &wanted)
+    let mut flattened = DimVec::from_slice(&sizes[..start]);
+    flattened.push(joined);
+    flattened.extend_from_slice(&sizes[end + 1..]);
+    ops::reshape(self_, &flattened)
 }
 
 /// All elements as one dimension.
@@ -57,21 +57,21 @@ pub fn ravel(self_: &Tensor) -> Result<Tensor> {
     ops::view(&ops::contiguous(self_, MemoryFormat::Contiguous)?, &[-1])
 }
 
-/// Dimension `dim` as several of `sizes`; one of them may be -1.
+/// Dimension `dim` split into several of `sizes`; one of them may be -1.
 pub fn unflatten(self_: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
     let d = shape::wrap_dim(dim, self_.dim()).map_err(|e| e.context("unflatten"))?;
     ensure!(!sizes.is_empty(), InvalidArgument, "unflatten: sizes must be non-empty");
-    ensure!(self_.dim() > 0, Index, "unflatten: expected a dimension to cut but the tensor has none");
+    ensure!(self_.dim() > 0, Index, "unflatten: expected a dimension to split but the tensor has none");
     let whole = self_.sizes()[d];
     let inferred = shape::infer_size(sizes, whole).map_err(|e| {
         e.context(format!(
             "unflatten: provided sizes {sizes:?} don't multiply up to the size of dim {d} ({whole}) in the input tensor"
         ))
     })?;
-    let mut wanted = DimVec::from_slice(self_.sizes());
-    wanted.remove(d);
-    wanted.insert_from_slice(d, &inferred);
-    ops::view(self_, &wanted)
+    let mut unflattened = DimVec::from_slice(self_.sizes());
+    unflattened.remove(d);
+    unflattened.insert_from_slice(d, &inferred);
+    ops::view(self_, &unflattened)
 }
 
 /// `length` indices of a dimension from `start`.
@@ -95,7 +95,7 @@ pub fn narrow(self_: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tenso
     ops::slice_tensor(self_, dim, Some(start), Some(start + length), 1)
 }
 
-/// [`narrow`] from a place that is the number in a tensor.
+/// [`narrow`] from the index in a tensor without dimensions.
 pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
     ensure!(
         start.dim() == 0 && start.dtype().is_integral(false),
@@ -105,7 +105,7 @@ pub fn narrow_tensor(self_: &Tensor, dim: i64, start: &Tensor, length: i64) -> R
     ops::narrow(self_, dim, start.item_scalar()?.to_i64(), length)
 }
 
-/// Dimensions `source` at the places `destination`, the others in the order they had.
+/// Moves dimensions `source` to positions `destination`; the others keep their order.
 pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
     ensure!(
         source.len() == destination.len(),
@@ -115,20 +115,21 @@ pub fn movedim(self_: &Tensor, source: &[i64], destination: &[i64]) -> Result<Te
     );
     let rank = self_.dim();
     let source = crate::native::shape::view::wrap_dims("movedim: repeated dim in `source`", source, rank)?;
-    let destination = crate::native::shape::view::wrap_dims("movedim: repeated dim in `destination`", destination, rank)?;
+    let destination =
+        crate::native::shape::view::wrap_dims("movedim: repeated dim in `destination`", destination, rank)?;
     if rank == 0 {
         return ops::alias(self_);
     }
     let mut order = DimVec::from_elem(-1, rank);
     source.iter().zip(&destination).for_each(|(from, to)| order[*to] = *from as i64);
     let mut others = (0..rank).filter(|d| !source.contains(d));
-    for place in order.iter_mut().filter(|place| **place < 0) {
-        *place = others.next().map_or(-1, |d| d as i64);
+    for unset in order.iter_mut().filter(|dim| **dim < 0) {
+        *unset = others.next().map_or(-1, |d| d as i64);
     }
     ops::permute(self_, &order)
 }
 
-/// Dimension `source` at the place `destination`.
+/// Moves dimension `source` to position `destination`.
 pub fn movedim_int(self_: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
     ops::movedim_intlist(self_, &[source], &[destination])
 }

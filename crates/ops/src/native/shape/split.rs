@@ -1,21 +1,21 @@
-//! A tensor cut into views along one dimension.
+//! `split`, `chunk`, `tensor_split`, `unbind` and `hsplit` to `dsplit`: views of consecutive parts of a dimension.
 
 use crate::native::shape::view;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, ensure, fallible, shape};
 
-/// About what a view takes, with its history.
+/// The approximate memory of a view and its node in the autograd graph.
 const BYTES_OF_VIEW: usize = 512;
 
-/// Room for a list of `count` tensors.
+/// An empty list with room for `count` tensors.
 fn list(name: &str, count: i64) -> Result<Vec<Tensor>> {
     let count = count.max(0) as usize;
-    // For the tensors too, which come one by one and could not be refused.
+    // The tensors are allocated one by one, which aborts when out of memory: so their memory is checked here, too.
     let room = fallible::ensure_room(count.saturating_mul(BYTES_OF_VIEW));
     room.and_then(|()| fallible::with_capacity(count)).map_err(|e| e.context(name))
 }
 
-/// Pieces that start and end at the given places.
+/// Pieces whose starts and ends `bounds` gives.
 fn pieces(
     name: &str,
     self_: &Tensor,
@@ -37,7 +37,7 @@ fn dimension(name: &str, self_: &Tensor, dim: i64) -> Result<(usize, i64)> {
     Ok((d, self_.sizes()[d]))
 }
 
-/// Pieces of `split_size` indices each; the last has what is left.
+/// Pieces of size `split_size`; the last one may be smaller.
 pub fn split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (d, size) = dimension("split", self_, dim)?;
     ensure!(
@@ -100,7 +100,7 @@ pub fn chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ops::split_tensor(self_, size / chunks + i64::from(size % chunks != 0), dim)
 }
 
-/// Just `sections` pieces; the first ones are larger by one where the size does not divide.
+/// Exactly `sections` pieces; if they do not divide the size, the first ones are larger by one.
 pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (d, size) = dimension("tensor_split", self_, dim)?;
     ensure!(
@@ -108,8 +108,8 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
         InvalidArgument,
         "tensor_split: number of sections must be larger than 0, got {sections}"
     );
-    let (least, longer) = (size / sections, size % sections);
-    let start = |i: i64| i * least + i.min(longer);
+    let (min_size, remainder) = (size / sections, size % sections);
+    let start = |i: i64| i * min_size + i.min(remainder);
     let mut made = list("tensor_split", sections)?;
     for i in 0..sections {
         made.push(ops::slice_tensor(self_, d as i64, Some(start(i)), Some(start(i + 1)), 1)?);
@@ -117,7 +117,7 @@ pub fn tensor_split_sections(self_: &Tensor, sections: i64, dim: i64) -> Result<
     Ok(made)
 }
 
-/// Pieces between the given places, which are taken as a slice takes them.
+/// Pieces between the given indices, which are clamped as those of a slice.
 pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
     let (d, size) = dimension("tensor_split", self_, dim)?;
     let starts = std::iter::once(0).chain(indices.iter().copied());
@@ -129,7 +129,7 @@ pub fn tensor_split_indices(self_: &Tensor, indices: &[i64], dim: i64) -> Result
     Ok(made)
 }
 
-/// The same with the places, or the number of pieces, in a tensor of the CPU.
+/// `tensor_split` with the indices, or the number of pieces, in a CPU tensor.
 pub fn tensor_split_tensor(self_: &Tensor, indices_or_sections: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(
         indices_or_sections.dim() <= 1 && indices_or_sections.dtype() == ScalarType::I64,
@@ -145,7 +145,7 @@ pub fn tensor_split_tensor(self_: &Tensor, indices_or_sections: &Tensor, dim: i6
     }
 }
 
-/// Every index of a dimension by itself.
+/// The slices of a dimension, which is removed.
 pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(self_.dim() > 0, Index, "unbind: dimension specified as {dim} but tensor has no dimensions");
     let (d, size) = dimension("unbind", self_, dim)?;
@@ -156,8 +156,8 @@ pub fn unbind(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     Ok(made)
 }
 
-/// The same pieces as slices, of which each may be written in place.
-fn apart(self_: &Tensor, dim: i64, pieces: &[Tensor]) -> Result<Vec<Tensor>> {
+/// The same pieces as separate slices: autograd allows in-place writes to these, but not to several views of one operator.
+fn as_slices(self_: &Tensor, dim: i64, pieces: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut start = 0;
     let slice = |piece: &Tensor| {
         let from = start;
@@ -169,25 +169,25 @@ fn apart(self_: &Tensor, dim: i64, pieces: &[Tensor]) -> Result<Vec<Tensor>> {
 
 /// The pieces of [`split`], each of which may be written in place.
 pub fn unsafe_split(self_: &Tensor, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    apart(self_, dim, &ops::split_tensor(self_, split_size, dim)?)
+    as_slices(self_, dim, &ops::split_tensor(self_, split_size, dim)?)
 }
 
 /// The pieces of [`split_with_sizes`], each of which may be written in place.
 pub fn unsafe_split_with_sizes(self_: &Tensor, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    apart(self_, dim, &ops::split_with_sizes(self_, split_sizes, dim)?)
+    as_slices(self_, dim, &ops::split_with_sizes(self_, split_sizes, dim)?)
 }
 
 /// The pieces of [`chunk`], each of which may be written in place.
 pub fn unsafe_chunk(self_: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    apart(self_, dim, &ops::chunk(self_, chunks, dim)?)
+    as_slices(self_, dim, &ops::chunk(self_, chunks, dim)?)
 }
 
-/// The dimension that `hsplit`, `vsplit` or `dsplit` cuts, of a tensor of at least `least` dimensions.
-fn cut_dim(name: &str, self_: &Tensor, least: usize) -> Result<i64> {
+/// The dimension that `hsplit`, `vsplit` or `dsplit` splits, of a tensor that must have at least `min_dims` dimensions.
+fn split_dim(name: &str, self_: &Tensor, min_dims: usize) -> Result<i64> {
     ensure!(
-        self_.dim() >= least,
+        self_.dim() >= min_dims,
         Shape,
-        "{name}: requires a tensor with at least {least} dimension, but got a tensor with {} dimensions!",
+        "{name}: requires a tensor with at least {min_dims} dimension, but got a tensor with {} dimensions!",
         self_.dim()
     );
     Ok(match name {
@@ -197,8 +197,8 @@ fn cut_dim(name: &str, self_: &Tensor, least: usize) -> Result<i64> {
     })
 }
 
-fn cut_evenly(name: &str, self_: &Tensor, least: usize, sections: i64) -> Result<Vec<Tensor>> {
-    let dim = cut_dim(name, self_, least)?;
+fn split_evenly(name: &str, self_: &Tensor, min_dims: usize, sections: i64) -> Result<Vec<Tensor>> {
+    let dim = split_dim(name, self_, min_dims)?;
     let size = self_.size(dim)?;
     ensure!(
         sections != 0 && size % sections == 0,
@@ -209,21 +209,21 @@ fn cut_evenly(name: &str, self_: &Tensor, least: usize, sections: i64) -> Result
     ops::tensor_split_sections(self_, sections, dim)
 }
 
-macro_rules! named {
-    ($($name:literal $least:literal: $sections:ident $indices:ident;)*) => {$(
-        #[doc = concat!("Equal pieces of the dimension that ", $name, " cuts.")]
+macro_rules! splits {
+    ($($name:literal $min_dims:literal: $sections:ident $indices:ident;)*) => {$(
+        #[doc = concat!("`", $name, "` into equal pieces.")]
         pub fn $sections(self_: &Tensor, sections: i64) -> Result<Vec<Tensor>> {
-            cut_evenly($name, self_, $least, sections)
+            split_evenly($name, self_, $min_dims, sections)
         }
 
-        /// Pieces of the same dimension between the given places.
+        #[doc = concat!("`", $name, "` at the given indices.")]
         pub fn $indices(self_: &Tensor, indices: &[i64]) -> Result<Vec<Tensor>> {
-            ops::tensor_split_indices(self_, indices, cut_dim($name, self_, $least)?)
+            ops::tensor_split_indices(self_, indices, split_dim($name, self_, $min_dims)?)
         }
     )*};
 }
 
-named! {
+splits! {
     "hsplit" 1: hsplit_int hsplit_array;
     "vsplit" 2: vsplit_int vsplit_array;
     "dsplit" 3: dsplit_int dsplit_array;

@@ -1,10 +1,10 @@
-//! Other ways of looking at the same elements: only sizes, strides and the offset change.
+//! Views: tensors with the same storage and other sizes, strides or offsets.
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Geometry, MemoryFormat, Result, ScalarType, TensorImpl, bail, ensure, shape};
 use smallvec::SmallVec;
 
-/// `self_` with the given sizes, strides and offset in its storage, whatever its own.
+/// A view of the storage of `self_` with the given sizes, strides and offset.
 pub fn as_strided(
     self_: &Tensor,
     size: &[i64],
@@ -14,17 +14,17 @@ pub fn as_strided(
     self_.alias_as(size, stride, storage_offset.unwrap_or_else(|| self_.storage_offset()))
 }
 
-/// The same elements under a new handle.
+/// A new tensor with the same storage and geometry.
 pub fn alias(self_: &Tensor) -> Result<Tensor> {
     Ok(Tensor::from_impl(self_.impl_().shallow_copy()))
 }
 
-/// The same elements under a handle that takes no part in recorded history.
+/// [`alias`], which autograd does not record.
 pub fn detach(self_: &Tensor) -> Result<Tensor> {
     alias(self_)
 }
 
-/// Other sizes without a copy; one of them may be -1.
+/// A view with other sizes; one of them may be -1.
 pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     if let Some(viewed) = self_.impl_().viewed_as(size) {
         return Ok(Tensor::from_impl(viewed));
@@ -36,21 +36,21 @@ pub fn view(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
         None => bail!(
             Shape,
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
-             contiguous subspaces: sizes {:?}, strides {:?}, wanted {size:?}); use reshape instead",
+             contiguous subspaces: sizes {:?}, strides {:?}, requested {size:?}); use reshape instead",
             g.sizes(),
             g.strides()
         ),
     }
 }
 
-/// The same bytes as elements of another type: of smaller ones the last dimension counts more, of larger ones fewer.
+/// The same bytes as elements of another type; if its size differs, so does the size of the last dimension.
 pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     let g = self_.geometry();
     let (mut sizes, mut strides) = (DimVec::from_slice(g.sizes()), DimVec::from_slice(g.strides()));
     let mut offset = g.storage_offset();
-    let (own, wanted) = (self_.dtype().size() as i64, dtype.size() as i64);
-    if own != wanted {
-        offset = recounted(self_, &mut sizes, &mut strides, (own, wanted)).map_err(|e| {
+    let (own, other) = (self_.dtype().size() as i64, dtype.size() as i64);
+    if own != other {
+        offset = rescaled_strides(self_, &mut sizes, &mut strides, (own, other)).map_err(|e| {
             e.context(format!("cannot view {} as {dtype}, of another element size", self_.dtype()))
         })?;
     }
@@ -58,20 +58,20 @@ pub fn view_dtype(self_: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     TensorImpl::new(self_.storage().clone(), geometry, dtype).map(Tensor::from_impl)
 }
 
-/// Sizes and strides of elements of `own` bytes, counted in elements of `wanted` bytes; returns the offset.
-fn recounted(
+/// Converts sizes and strides in elements of `own` bytes to elements of `other` bytes; returns the offset.
+fn rescaled_strides(
     self_: &Tensor,
     sizes: &mut DimVec,
     strides: &mut DimVec,
-    (own, wanted): (i64, i64),
+    (own, other): (i64, i64),
 ) -> Result<i64> {
     let (Some(size), Some((last, outer))) = (sizes.last_mut(), strides.split_last_mut()) else {
         bail!(Shape, "self.dim() cannot be 0");
     };
     ensure!(*last == 1, Shape, "self.stride(-1) must be 1, but got {last}");
     let count = |n: i64, what: &str| match n.checked_mul(own) {
-        Some(bytes) if bytes % wanted == 0 => Ok(bytes / wanted),
-        Some(_) => bail!(Shape, "{what} must be divisible by {}, but got {n}", wanted / own),
+        Some(bytes) if bytes % other == 0 => Ok(bytes / other),
+        Some(_) => bail!(Shape, "{what} must be divisible by {}, but got {n}", other / own),
         None => bail!(Overflow, "{what} is too large: {n}"),
     };
     *size = count(*size, "self.size(-1)")?;
@@ -81,7 +81,7 @@ fn recounted(
     count(self_.storage_offset(), "self.storage_offset()")
 }
 
-/// Other sizes, without a copy where the strides allow it.
+/// A view with other sizes, or a copy where no view has them.
 pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     let sizes = shape::infer_size(shape, self_.numel())?;
     if shape::view_strides(self_.sizes(), self_.strides(), &sizes).is_some() {
@@ -90,7 +90,7 @@ pub fn reshape(self_: &Tensor, shape: &[i64]) -> Result<Tensor> {
     ops::view(&ops::clone(self_, Some(MemoryFormat::Contiguous))?, &sizes)
 }
 
-/// Dimensions in another order.
+/// A view with the dimensions in another order.
 pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     let g = self_.geometry();
     ensure!(
@@ -112,7 +112,7 @@ pub fn permute(self_: &Tensor, dims: &[i64]) -> Result<Tensor> {
     self_.alias_as(&sizes, &strides, g.storage_offset())
 }
 
-/// Two dimensions exchanged.
+/// A view with two dimensions exchanged.
 pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     let g = self_.geometry();
     let (a, b) = (shape::wrap_dim(dim0, g.dim())?, shape::wrap_dim(dim1, g.dim())?);
@@ -122,13 +122,13 @@ pub fn transpose(self_: &Tensor, dim0: i64, dim1: i64) -> Result<Tensor> {
     Ok(Tensor::from_impl(self_.impl_().transposed(a, b)))
 }
 
-/// A matrix with rows and columns exchanged; fewer dimensions stay as they are.
+/// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
 pub fn t(self_: &Tensor) -> Result<Tensor> {
     ensure!(self_.dim() <= 2, Shape, "t: expected at most 2 dimensions but got {}", self_.dim());
     ops::transpose_int(self_, 0, if self_.dim() < 2 { 0 } else { 1 })
 }
 
-/// A dimension of size 1 put in at `dim`.
+/// A view with a dimension of size 1 inserted at `dim`.
 pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let g = self_.geometry();
     let d = shape::wrap_dim(dim, g.dim() + 1)?;
@@ -139,7 +139,7 @@ pub fn unsqueeze(self_: &Tensor, dim: i64) -> Result<Tensor> {
     self_.alias_as(&sizes, &strides, g.storage_offset())
 }
 
-/// Sizes repeated without a copy; -1 keeps a size.
+/// A view with dimensions of size 1 expanded to `size`; -1 keeps a size.
 pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     let g = self_.geometry();
     let missing = size.len().checked_sub(g.dim());
@@ -152,12 +152,12 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
         );
     };
     let mut target = DimVec::from_slice(size);
-    for (d, wanted) in target.iter_mut().enumerate() {
-        if *wanted == -1 && d >= missing {
-            *wanted = g.sizes()[d - missing];
+    for (d, size_d) in target.iter_mut().enumerate() {
+        if *size_d == -1 && d >= missing {
+            *size_d = g.sizes()[d - missing];
         }
         ensure!(
-            *wanted >= 0,
+            *size_d >= 0,
             Shape,
             "expand: expected sizes of at least 0 (or -1 for existing dimensions) but got {size:?}"
         );
@@ -166,7 +166,7 @@ pub fn expand(self_: &Tensor, size: &[i64], _implicit: bool) -> Result<Tensor> {
     self_.alias_as(&target, &strides, g.storage_offset())
 }
 
-/// One index of a dimension, which goes away.
+/// The slice at one index of a dimension, which is removed.
 pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     let g = self_.geometry();
     ensure!(g.dim() > 0, Index, "select: cannot be applied to a tensor with no dimensions");
@@ -184,16 +184,16 @@ pub fn select(self_: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     self_.alias_as(&sizes, &strides, g.storage_offset() + at * stride)
 }
 
-/// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+/// Every `step`-th index of a dimension in `start..end`, which are clamped to its size.
 pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
     let g = self_.geometry();
     ensure!(g.dim() > 0, Index, "slice: cannot be applied to a tensor with no dimensions");
     let d = shape::wrap_dim(dim, g.dim())?;
     ensure!(step > 0, InvalidArgument, "slice: expected a positive step but got {step}");
     let size = g.sizes()[d];
-    let cut = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
-    let start = cut(start.unwrap_or(0));
-    let end = cut(end.unwrap_or(i64::MAX)).max(start);
+    let clamp = |i: i64| (if i < 0 { i.saturating_add(size) } else { i }).clamp(0, size);
+    let start = clamp(start.unwrap_or(0));
+    let end = clamp(end.unwrap_or(i64::MAX)).max(start);
     let count = (end - start) / step + i64::from((end - start) % step != 0);
     match self_.impl_().sliced(d, start, count, step) {
         Some(made) => Ok(Tensor::from_impl(made)),
@@ -201,32 +201,32 @@ pub fn slice(self_: &Tensor, dim: i64, start: Option<i64>, end: Option<i64>, ste
     }
 }
 
-/// Without dimensions of size 1.
+/// A view without the dimensions of size 1.
 pub fn squeeze(self_: &Tensor) -> Result<Tensor> {
     without_units(self_, |_| true)
 }
 
-/// Without dimension `dim`, where its size is 1.
+/// A view without dimension `dim`, if its size is 1.
 pub fn squeeze_dim(self_: &Tensor, dim: i64) -> Result<Tensor> {
     let d = shape::wrap_dim(dim, self_.dim())?;
     without_units(self_, |other| other == d)
 }
 
-/// Without those of the dimensions `dim` whose size is 1.
+/// A view without those of the dimensions `dim` whose size is 1.
 pub fn squeeze_dims(self_: &Tensor, dim: &[i64]) -> Result<Tensor> {
     let dims = wrap_dims("squeeze", dim, self_.dim())?;
     without_units(self_, |d| dims.contains(&d))
 }
 
-fn without_units(self_: &Tensor, goes: impl Fn(usize) -> bool) -> Result<Tensor> {
+fn without_units(self_: &Tensor, is_removed: impl Fn(usize) -> bool) -> Result<Tensor> {
     let g = self_.geometry();
-    let kept = |d: &usize| g.sizes()[*d] != 1 || !goes(*d);
+    let kept = |d: &usize| g.sizes()[*d] != 1 || !is_removed(*d);
     let sizes: DimVec = (0..g.dim()).filter(kept).map(|d| g.sizes()[d]).collect();
     let strides: DimVec = (0..g.dim()).filter(kept).map(|d| g.strides()[d]).collect();
     self_.alias_as(&sizes, &strides, g.storage_offset())
 }
 
-/// Dimensions counted from the front, each once.
+/// Converts dimensions, of which negative ones count from the end, to indices from the front; refuses repeated ones.
 pub(crate) fn wrap_dims(name: &str, dims: &[i64], rank: usize) -> Result<SmallVec<[usize; 6]>> {
     let mut wrapped: SmallVec<[usize; 6]> = SmallVec::new();
     for &dim in dims {
@@ -241,7 +241,7 @@ pub(crate) fn wrap_dims(name: &str, dims: &[i64], rank: usize) -> Result<SmallVe
     Ok(wrapped)
 }
 
-/// The elements at equal indices of two dimensions, `offset` apart, as a last dimension in place of both.
+/// The elements whose indices in two dimensions differ by `offset`, as the last dimension of a view; both dimensions are removed.
 pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let g = self_.geometry();
     let context = |e: flambeau_core::Error| e.context("diagonal");
@@ -262,7 +262,7 @@ pub fn diagonal(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Ten
     self_.alias_as(&sizes, &strides, g.storage_offset() + start)
 }
 
-/// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+/// A view of windows of `size` elements of a dimension, one every `step`; the last dimension is that of a window's elements.
 pub fn unfold(self_: &Tensor, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
     let g = self_.geometry();
     let d = shape::wrap_dim(dimension, g.dim()).map_err(|e| e.context("unfold"))?;

@@ -1,4 +1,4 @@
-//! What the derivatives of views are made of: a part of a tensor put back into zeros, or into a copy of the whole.
+//! Derivatives of views, and the `*_scatter` operators: a part of a tensor written into zeros, or into a copy of the whole.
 
 use crate::native::factory::copy;
 use crate::native::shape::view;
@@ -9,19 +9,23 @@ fn zeros_for(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     ops::zeros(sizes, Some(grad.dtype()), Some(grad.layout()), Some(grad.device()), None)
 }
 
-/// Zeros with `grad_output` in the part that `part` looks at.
-fn placed(grad_output: &Tensor, sizes: &[i64], part: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+/// Zeros of `sizes`, with `grad_output` in the view that `part` makes of them.
+fn embed_in_zeros(
+    grad_output: &Tensor,
+    sizes: &[i64],
+    part: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
     let made = zeros_for(grad_output, sizes)?;
     ops::copy_(&part(&made)?, grad_output, false)?;
     Ok(made)
 }
 
-/// Zeros but for one index of a dimension.
+/// Zeros, with `grad_output` at one index of a dimension.
 pub fn select_backward(grad_output: &Tensor, input_sizes: &[i64], dim: i64, index: i64) -> Result<Tensor> {
-    placed(grad_output, input_sizes, |t| view::select(t, dim, index))
+    embed_in_zeros(grad_output, input_sizes, |t| view::select(t, dim, index))
 }
 
-/// Zeros but for a slice.
+/// Zeros, with `grad_output` in a slice.
 pub fn slice_backward(
     grad_output: &Tensor,
     input_sizes: &[i64],
@@ -30,10 +34,10 @@ pub fn slice_backward(
     end: i64,
     step: i64,
 ) -> Result<Tensor> {
-    placed(grad_output, input_sizes, |t| view::slice(t, dim, Some(start), Some(end), step))
+    embed_in_zeros(grad_output, input_sizes, |t| view::slice(t, dim, Some(start), Some(end), step))
 }
 
-/// Zeros but for a diagonal.
+/// Zeros, with `grad_output` on a diagonal.
 pub fn diagonal_backward(
     grad_output: &Tensor,
     input_sizes: &[i64],
@@ -41,11 +45,11 @@ pub fn diagonal_backward(
     dim1: i64,
     dim2: i64,
 ) -> Result<Tensor> {
-    placed(grad_output, input_sizes, |t| view::diagonal(t, offset, dim1, dim2))
+    embed_in_zeros(grad_output, input_sizes, |t| view::diagonal(t, offset, dim1, dim2))
 }
 
-/// The sum of the windows that each element was in. Windows overlap, but the elements at one place of all windows do not:
-/// one addition for each place.
+/// For each element the sum of the gradients from all windows that contain it. Windows overlap, but their elements of one index do
+/// not: one addition for each index of a window.
 pub fn unfold_backward(
     grad_in: &Tensor,
     input_sizes: &[i64],
@@ -67,16 +71,16 @@ pub fn unfold_backward(
         "unfold_backward: expected windows of {size} elements of sizes {input_sizes:?} but got sizes {:?}",
         grad_in.sizes()
     );
-    let reach = (grad_in.sizes()[d] - 1).saturating_mul(step);
-    for place in 0..size {
-        let end = reach.saturating_add(place + 1);
-        let part = view::slice(&made, d as i64, Some(place), Some(end), step)?;
-        ops::add__tensor(&part, &view::select(grad_in, -1, place)?, Scalar::Int(1))?;
+    let last_start = (grad_in.sizes()[d] - 1).saturating_mul(step);
+    for index in 0..size {
+        let end = last_start.saturating_add(index + 1);
+        let part = view::slice(&made, d as i64, Some(index), Some(end), step)?;
+        ops::add__tensor(&part, &view::select(grad_in, -1, index)?, Scalar::Int(1))?;
     }
     Ok(made)
 }
 
-/// A copy with the very strides of `self_`, gaps included, unless elements share memory.
+/// A copy with exactly the strides of `self_`, gaps included, unless elements overlap.
 fn with_own_strides(self_: &Tensor) -> Result<Tensor> {
     if shape::has_internal_overlap(self_.sizes(), self_.strides()) {
         return copy::clone(self_, Some(MemoryFormat::Preserve));
@@ -86,7 +90,7 @@ fn with_own_strides(self_: &Tensor) -> Result<Tensor> {
     Ok(made)
 }
 
-/// A copy of `self_` with `src` in the part that `part` looks at, whose sizes it must have.
+/// A copy of `self_` with `src` in the view that `part` makes of it, whose sizes it must have.
 fn scattered(
     name: &str,
     self_: &Tensor,
@@ -128,7 +132,7 @@ pub fn diagonal_scatter(self_: &Tensor, src: &Tensor, offset: i64, dim1: i64, di
     scattered("diagonal_scatter", self_, src, |t| view::diagonal(t, offset, dim1, dim2))
 }
 
-/// Zeros but for a diagonal that holds the last dimension of `self_`.
+/// Zeros, with the last dimension of `self_` on a diagonal.
 pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let rank = self_.dim() + 1;
     let context = |e: flambeau_core::Error| e.context("diag_embed");
@@ -144,5 +148,5 @@ pub fn diag_embed(self_: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<T
     let mut sizes = DimVec::from_slice(batch);
     sizes.insert(a.min(b), side);
     sizes.insert(a.max(b), side);
-    placed(self_, &sizes, |t| view::diagonal(t, offset, dim1, dim2))
+    embed_in_zeros(self_, &sizes, |t| view::diagonal(t, offset, dim1, dim2))
 }

@@ -1,4 +1,4 @@
-//! Views copied at once: the operators whose names end in `_copy`, and those that write a copy through a view.
+//! Operators that copy the result of a view operator, such as `select_copy`, and `as_strided_scatter`.
 
 use crate::{Tensor, ops};
 use flambeau_core::{MemoryFormat, Result, Storage, shape};
@@ -21,7 +21,7 @@ copies! {
     alias_copy = alias();
     /// A copy of `as_strided`.
     as_strided_copy = as_strided(size: &[i64], stride: &[i64], storage_offset: Option<i64>);
-    /// A copy without a history.
+    /// A copy of `detach`.
     detach_copy = detach();
     /// A copy of `diagonal`.
     diagonal_copy = diagonal(offset: i64, dim1: i64, dim2: i64);
@@ -51,7 +51,7 @@ copies! {
     unsqueeze_copy = unsqueeze(dim: i64);
 }
 
-/// A copy in other sizes: where no view has those, `reshape` makes it.
+/// A copy with other sizes; `reshape` makes it where no view has them.
 pub fn view_copy(self_: &Tensor, size: &[i64]) -> Result<Tensor> {
     let made = ops::reshape(self_, size)?;
     let is_view = Storage::ptr_eq(made.storage(), self_.storage());
@@ -77,7 +77,7 @@ pub fn unbind_copy(self_: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
     all_copied(ops::unbind_int(self_, dim)?)
 }
 
-/// `self_` with `src` at the places that a view by strides has.
+/// A copy of `self_` with `src` in the view that `as_strided` makes of it.
 pub fn as_strided_scatter(
     self_: &Tensor,
     src: &Tensor,
@@ -85,12 +85,12 @@ pub fn as_strided_scatter(
     stride: &[i64],
     storage_offset: Option<i64>,
 ) -> Result<Tensor> {
-    // Places count from the start of the storage, so all of it is copied.
-    let places = self_.storage().nbytes() / self_.dtype().size();
+    // `as_strided` addresses elements by their offset in the storage, so all of the storage is copied.
+    let storage_len = self_.storage().nbytes() / self_.dtype().size();
     let made = if shape::has_internal_overlap(self_.sizes(), self_.strides()) {
         ops::clone(self_, Some(MemoryFormat::Contiguous))?
     } else {
-        let all = ops::clone(&ops::as_strided(self_, &[places as i64], &[1], Some(0))?, None)?;
+        let all = ops::clone(&ops::as_strided(self_, &[storage_len as i64], &[1], Some(0))?, None)?;
         ops::as_strided(&all, self_.sizes(), self_.strides(), Some(self_.storage_offset()))?
     };
     ops::copy_(&ops::as_strided(&made, size, stride, storage_offset)?, src, false)?;

@@ -1,14 +1,16 @@
-//! Elements put, added or compared at places that indices name. Threads share the work along a dimension that the indices do not
-//! name: what one of them writes no other meets, and each element receives in the order of the indices, as on one thread.
-#![expect(unsafe_code, reason = "threads write elements of one slice, each its own")]
+//! Writes to elements at given indices: assignment, sum, product, maximum or minimum.
+//!
+//! Threads split a dimension that is not indexed. So they write disjoint elements, and each element is combined in the order of the
+//! indices: results do not depend on the number of threads.
+#![expect(unsafe_code, reason = "threads write disjoint elements of one slice")]
 
-use super::ahead::{Ahead, LINE, Soon};
-use super::named::Places;
+use super::DimIndex;
+use super::row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
 use crate::loops::streaming::prefetch_bytes;
+use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};
 use crate::native::factory::copy;
-use crate::native::guarded_slices::{Slices, apart, with_slices};
-use crate::native::element_bits::{Moved, Numeric, Sortable, Stored};
-use crate::native::strided_iter::Walk;
+use crate::native::guarded_slices::{Slices, non_aliasing, with_slices};
+use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use crate::{Tensor, dispatch_all_types};
@@ -17,18 +19,18 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Elements that threads write, each those of its own part of a walk: see [`Places::cut`].
-struct Apart<'g, N> {
+/// The elements of the output. Threads share it, and write disjoint elements: see [`DimIndex::parallel_dim`].
+struct Output<'g, N> {
     first: *mut N,
     len: usize,
     elements: PhantomData<&'g mut [N]>,
 }
 
-// SAFETY: no two parts of a walk meet the same element.
-unsafe impl<N: Send> Sync for Apart<'_, N> {}
+// SAFETY: threads access disjoint elements.
+unsafe impl<N: Send> Sync for Output<'_, N> {}
 
-/// Which elements a stretch may reach: `at + j * step + i * stride`, for `j` below `n` and `i` below `size`.
-struct Reach {
+/// The elements that a run may write: at offsets `at + j * step + i * stride`, for `j` below `n` and indices `i` below `size`.
+struct OutputRun {
     at: i64,
     step: i64,
     n: usize,
@@ -36,113 +38,115 @@ struct Reach {
     size: i64,
 }
 
-impl Reach {
-    fn has(&self, i: i64) -> bool {
+impl OutputRun {
+    fn is_valid_index(&self, i: i64) -> bool {
         (i as u64) < self.size as u64
     }
 
+    /// Whether all elements of the run, at whatever valid index, are inside a slice of `len` elements.
     fn is_inside(&self, len: usize) -> bool {
         let ends = [self.step * (self.n as i64 - 1), self.stride * (self.size - 1)];
-        let least: i64 = ends.iter().map(|end| end.min(&0)).sum();
-        let most: i64 = ends.iter().map(|end| end.max(&0)).sum();
-        self.size > 0 && self.at + least >= 0 && self.at + most < len as i64
+        let min: i64 = ends.iter().map(|end| end.min(&0)).sum();
+        let max: i64 = ends.iter().map(|end| end.max(&0)).sum();
+        self.size > 0 && self.at + min >= 0 && self.at + max < len as i64
     }
 }
 
-/// What comes to a stretch of places: indices and elements, and how far apart they lie.
-struct Arriving<'a, N> {
+/// The indices and the source elements of a run, and their strides.
+struct SourceRun<'a, N> {
     index: &'a [i64],
     index_step: i64,
     from: &'a [N],
     from_step: i64,
 }
 
-impl<'g, N: Numeric> Apart<'g, N> {
+impl<'g, N: Numeric> Output<'g, N> {
     fn new(elements: &'g mut [N]) -> Self {
-        Apart { first: elements.as_mut_ptr(), len: elements.len(), elements: PhantomData }
+        Output { first: elements.as_mut_ptr(), len: elements.len(), elements: PhantomData }
     }
 
-    /// Combines what arrives with what is there; false where an index, or the stretch itself, reaches outside.
+    /// Combines source elements with those of the output; false where an index, or the run itself, is out of range.
     ///
     /// # Safety
-    /// - (own) No other thread touches the elements that `reach` and the indices name.
+    /// - (own) No other thread accesses the elements of the output that the run and its indices select.
     #[inline(always)]
-    unsafe fn put(
+    unsafe fn scatter_run(
         &self,
-        reach: &Reach,
-        arriving: &Arriving<'_, N>,
-        ahead: &mut Ahead,
+        run: &OutputRun,
+        source: &SourceRun<'_, N>,
+        prefetcher: &mut RowPrefetcher,
         combine: impl Fn(N, N) -> N,
     ) -> bool {
-        if !reach.is_inside(self.len) {
+        if !run.is_inside(self.len) {
             return false;
         }
-        let first = self.first.wrapping_offset(reach.at as isize);
-        // SAFETY: (own); the reach is inside the elements.
+        let first = self.first.wrapping_offset(run.at as isize);
+        // SAFETY: (own); the run is inside the elements.
         unsafe {
-            match [reach.step, arriving.index_step, arriving.from_step] {
-                [1, 0, 1] => put_row(first, reach, arriving, combine),
-                [0, 1, 1] if reach.stride == 1 => {
-                    let soon = ahead.meet(self.first, reach.at, reach.size as usize, reach.n);
-                    put_line(first, reach, arriving, soon, combine)
+            match [run.step, source.index_step, source.from_step] {
+                [1, 0, 1] => scatter_slice(first, run, source, combine),
+                [0, 1, 1] if run.stride == 1 => {
+                    let prefetch = prefetcher.start_row(self.first, run.at, run.size as usize, run.n);
+                    scatter_in_row(first, run, source, prefetch, combine)
                 }
-                _ => put_each(first, reach, arriving, combine),
+                _ => scatter_strided(first, run, source, combine),
             }
         }
     }
 }
 
-/// Neighbours, all at the place of one index.
+/// One index for the whole run: dense elements are combined with dense elements.
 ///
 /// # Safety
-/// - As [`put_each`].
+/// - As [`scatter_strided`].
 #[inline(always)]
-unsafe fn put_row<N: Numeric>(
+unsafe fn scatter_slice<N: Numeric>(
     first: *mut N,
-    reach: &Reach,
-    arriving: &Arriving<'_, N>,
+    run: &OutputRun,
+    source: &SourceRun<'_, N>,
     combine: impl Fn(N, N) -> N,
 ) -> bool {
-    let i = arriving.index[0];
-    if !reach.has(i) {
+    let i = source.index[0];
+    if !run.is_valid_index(i) {
         return false;
     }
-    // SAFETY: the elements side by side at that place.
-    let row = unsafe { std::slice::from_raw_parts_mut(first.offset((i * reach.stride) as isize), reach.n) };
-    row.iter_mut().zip(arriving.from).for_each(|(to, from)| *to = combine(*to, *from));
+    // SAFETY: the elements at that index are inside, and dense.
+    let to = unsafe { std::slice::from_raw_parts_mut(first.offset((i * run.stride) as isize), run.n) };
+    to.iter_mut().zip(source.from).for_each(|(to, from)| *to = combine(*to, *from));
     true
 }
 
-/// Elements that are loaded together, before the first of them is combined: the processor then waits less for places just written.
+/// Indices and source elements that are loaded before the first of them is combined, so that these loads do not depend on the stores.
 const GROUP: usize = 4;
-/// How far ahead elements are asked for, and indices twice as far, in bytes.
-const ARRIVE: usize = 1024;
+/// The prefetch distance of source elements, in bytes; that of indices is twice as long.
+const PREFETCH_DISTANCE: usize = 1024;
 
-/// Elements of one line, whose places lie side by side; meanwhile asks for what is met `soon`. All that the loop needs is its own, so
-/// that nothing is read anew after each element that is written.
+/// Dense indices into one dense row of the output, issuing the prefetches meanwhile. A function of its own, whose values stay in
+/// registers: inlined, the compiler would load them again after each store.
 ///
 /// # Safety
-/// - As [`put_each`].
+/// - As [`scatter_strided`].
 #[inline(never)]
-unsafe fn put_line<N: Numeric>(
+unsafe fn scatter_in_row<N: Numeric>(
     first: *mut N,
-    reach: &Reach,
-    arriving: &Arriving<'_, N>,
-    mut soon: Soon,
+    run: &OutputRun,
+    source: &SourceRun<'_, N>,
+    mut prefetch: RowPrefetch,
     combine: impl Fn(N, N) -> N,
 ) -> bool {
-    let (size, n) = (reach.size as u64, reach.n);
-    let (index, from) = (&arriving.index[..n], &arriving.from[..n]);
-    // SAFETY: a place of the line.
+    let (size, n) = (run.size as u64, run.n);
+    let (index, from) = (&source.index[..n], &source.from[..n]);
+    // SAFETY: `i` is below `size`, so the element is inside the row.
     let put = |i: i64, new: N| unsafe {
         let to = first.add(i as usize);
         *to = combine(*to, new);
     };
-    let ((lines, index), (new_lines, from)) = (index.as_chunks::<LINE>(), from.as_chunks::<LINE>());
-    for (index, from) in lines.iter().zip(new_lines) {
-        soon.ask();
-        prefetch_bytes(index.as_ptr().cast::<u8>().wrapping_add(2 * ARRIVE), size_of_val(index));
-        prefetch_bytes(from.as_ptr().cast::<u8>().wrapping_add(ARRIVE), size_of_val(from));
+    let ((index_batches, index), (from_batches, from)) =
+        (index.as_chunks::<BATCH>(), from.as_chunks::<BATCH>());
+    for (index, from) in index_batches.iter().zip(from_batches) {
+        prefetch.advance();
+        prefetch_bytes(index.as_ptr().cast::<u8>().wrapping_add(2 * PREFETCH_DISTANCE), size_of_val(index));
+        prefetch_bytes(from.as_ptr().cast::<u8>().wrapping_add(PREFETCH_DISTANCE), size_of_val(from));
         for (index, new) in index.as_chunks::<GROUP>().0.iter().zip(from.as_chunks::<GROUP>().0) {
             let ([a, b, c, d], [new_a, new_b, new_c, new_d]) = (*index, *new);
             if [a, b, c, d].iter().any(|&i| i as u64 >= size) {
@@ -163,22 +167,22 @@ unsafe fn put_line<N: Numeric>(
     true
 }
 
-/// Elements anywhere.
+/// Any strides.
 ///
 /// # Safety
-/// - (inside) Places that `reach` allows, counted from `first`, are inside elements that nobody else touches.
+/// - (inside) The elements of the run at valid indices, counted from `first`, are valid, and no other thread accesses them.
 #[inline(always)]
-unsafe fn put_each<N: Numeric>(
+unsafe fn scatter_strided<N: Numeric>(
     first: *mut N,
-    reach: &Reach,
-    arriving: &Arriving<'_, N>,
+    run: &OutputRun,
+    source: &SourceRun<'_, N>,
     combine: impl Fn(N, N) -> N,
 ) -> bool {
-    let (step, stride) = (reach.step, reach.stride);
-    let Arriving { index, index_step, from, from_step } = *arriving;
-    for j in 0..reach.n as i64 {
+    let (step, stride) = (run.step, run.stride);
+    let SourceRun { index, index_step, from, from_step } = *source;
+    for j in 0..run.n as i64 {
         let i = index[(j * index_step) as usize];
-        if !reach.has(i) {
+        if !run.is_valid_index(i) {
             return false;
         }
         // SAFETY: (inside).
@@ -190,14 +194,15 @@ unsafe fn put_each<N: Numeric>(
     true
 }
 
-/// Neighbours that a thread takes at least along a dimension after the one that is named: their lines of memory are its own.
-const LEAST: usize = 128;
+/// Adjacent elements that a thread takes at least, where threads split a dense dimension inside the indexed one: otherwise two threads
+/// would write the same cache lines (false sharing).
+const MIN_ADJACENT: usize = 128;
 
-impl Places<'_> {
-    /// `to[place(at)] = combine(to[place(at)], from[at])` in row-major order of `sizes`, so that the last of equal places wins,
-    /// and sums are the same every time. Nobody sees `to` after a failure where it is `fresh`: indices are then looked at only
-    /// as they are met.
-    pub(in crate::native) fn place(
+impl DimIndex<'_> {
+    /// Combines the elements of `to` at `index` with those of `from`, in row-major order of `sizes`: the last of equal indices wins,
+    /// and sums are reproducible. If `to` is `fresh`, nobody sees it after a failure: indices are then checked during the writes
+    /// only, and not before the first.
+    pub(in crate::native) fn scatter(
         &self,
         to: &Tensor,
         index: &Tensor,
@@ -205,67 +210,68 @@ impl Places<'_> {
         how: Combine,
         fresh: bool,
     ) -> Result<()> {
-        let (index, from) = (apart(index, to)?, apart(from, to)?);
+        let (index, from) = (non_aliasing(index, to)?, non_aliasing(from, to)?);
         if !fresh {
-            // Before the guard for writing, which counts as a write; and again under it, since the index may be written meanwhile.
+            // Before the guard for writing, which increments the version; and again under it, since another thread may write the
+            // index meanwhile.
             with_slices(self.name, &[&index], &[], |s| self.check(s.read::<i64>(0)?))?;
         }
-        let under_guards = |place: &dyn Fn(&Slices<'_>) -> Result<bool>| {
+        let under_guards = |scatter: &dyn Fn(&Slices<'_>) -> Result<bool>| {
             with_slices(self.name, &[&from, &index], &[to], |s| {
                 if !fresh {
                     self.check(s.read::<i64>(1)?)?;
                 }
-                if !place(s)? {
+                if !scatter(s)? {
                     self.check(s.read::<i64>(1)?)?;
-                    bail!(Internal, "{}: places outside of the tensor", self.name);
+                    bail!(Internal, "{}: an offset is outside of the tensor", self.name);
                 }
                 Ok(())
             })
         };
-        if matches!(how, Combine::Greatest | Combine::Least) {
+        if matches!(how, Combine::Maximum | Combine::Minimum) {
             return dispatch_all_types!(ordered, to.dtype(), self.name, T => {
-                type N = <T as Stored>::Number;
+                type N = <T as ElementBits>::Number;
                 under_guards(&|s| match how {
-                    Combine::Greatest => self.place_numbers::<N>(s, from_strides, |a, b| greatest(a, b).settled()),
-                    _ => self.place_numbers::<N>(s, from_strides, |a, b| least(a, b).settled()),
+                    Combine::Maximum => self.scatter_numbers::<N>(s, from_strides, |a, b| maximum(a, b).normalized()),
+                    _ => self.scatter_numbers::<N>(s, from_strides, |a, b| minimum(a, b).normalized()),
                 })
             });
         }
         dispatch_all_types!(all, to.dtype(), self.name, T => {
-            type N = <T as Stored>::Number;
+            type N = <T as ElementBits>::Number;
             under_guards(&|s| match how {
-                Combine::Add => self.place_numbers::<N>(s, from_strides, N::plus),
-                Combine::Multiply => self.place_numbers::<N>(s, from_strides, N::times),
-                _ => self.place_numbers::<N>(s, from_strides, |_, new| new.settled()),
+                Combine::Add => self.scatter_numbers::<N>(s, from_strides, N::plus),
+                Combine::Multiply => self.scatter_numbers::<N>(s, from_strides, N::times),
+                _ => self.scatter_numbers::<N>(s, from_strides, |_, new| new.normalized()),
             })
         })
     }
 
-    /// False where an index is outside; not all elements have arrived then.
-    fn place_numbers<N: Numeric>(
+    /// False if an index is out of range; then only a part of the elements is written.
+    fn scatter_numbers<N: Numeric>(
         &self,
         s: &Slices<'_>,
         from_strides: &[i64],
         combine: impl Fn(N, N) -> N + Sync,
     ) -> Result<bool> {
-        let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, Apart::new(s.write::<N>(0)?));
+        let (from, index, to) = (s.read::<N>(0)?, s.read::<i64>(1)?, Output::new(s.write::<N>(0)?));
         let strides = [self.strides, self.index_strides, from_strides];
         let outside = AtomicBool::new(false);
-        let (dim, grain) = self.cut();
+        let (dim, grain) = self.parallel_dim();
         let count = dim.map_or(1, |d| self.sizes[d] as usize);
         parallel_for(0..count, grain, |part| {
-            let (walk, first) = self.part(strides, dim, part);
-            let ([step, index_step, from_step], mut ahead) = (walk.steps(), Ahead::default());
-            walk.stretches(0..walk.numel(), |[at, index_at, from_at], n| {
+            let (iter, first) = self.part(strides, dim, part);
+            let ([step, index_step, from_step], mut prefetcher) = (iter.steps(), RowPrefetcher::default());
+            iter.for_each_run(0..iter.numel(), |[at, index_at, from_at], n| {
                 if outside.load(Ordering::Relaxed) {
                     return;
                 }
-                let reach = Reach { at: first[0] + at, step, n, stride: self.stride, size: self.size };
+                let run = OutputRun { at: first[0] + at, step, n, stride: self.stride, size: self.size };
                 let (index, from) =
                     (&index[(first[1] + index_at) as usize..], &from[(first[2] + from_at) as usize..]);
-                let arriving = Arriving { index, index_step, from, from_step };
-                // SAFETY: (own): parts differ in their places along `dim`.
-                if !unsafe { to.put(&reach, &arriving, &mut ahead, &combine) } {
+                let source = SourceRun { index, index_step, from, from_step };
+                // SAFETY: (own): parts have disjoint indices along `dim`.
+                if !unsafe { to.scatter_run(&run, &source, &mut prefetcher, &combine) } {
                     outside.store(true, Ordering::Relaxed);
                 }
             });
@@ -273,74 +279,81 @@ impl Places<'_> {
         Ok(!outside.into_inner())
     }
 
-    /// The dimension that threads share, and how much of it they take at a time: of those along which places differ whatever the
-    /// indices are, the largest.
-    fn cut(&self) -> (Option<usize>, usize) {
-        let differ = (0..self.sizes.len()).filter(|&d| self.strides[d] != 0 && self.sizes[d] > 1);
-        let Some(dim) = differ.rev().max_by_key(|&d| self.sizes[d]) else { return (None, 1) };
+    /// The dimension that threads split, and the grain size: the largest of those along which the elements of `to` are distinct
+    /// whatever the indices are.
+    fn parallel_dim(&self) -> (Option<usize>, usize) {
+        let distinct = (0..self.sizes.len()).filter(|&d| self.strides[d] != 0 && self.sizes[d] > 1);
+        let Some(dim) = distinct.rev().max_by_key(|&d| self.sizes[d]) else { return (None, 1) };
         let each: usize =
             self.sizes.iter().enumerate().filter(|(d, _)| *d != dim).map(|(_, n)| *n as usize).product();
-        let named_before = self.index_strides[..dim].iter().any(|stride| *stride != 0);
-        let least = if named_before && self.strides[dim] == 1 { LEAST } else { 1 };
-        (Some(dim), (GRAIN / each.max(1)).max(least))
+        let is_inside_indexed = self.index_strides[..dim].iter().any(|stride| *stride != 0);
+        let min_grain = if is_inside_indexed && self.strides[dim] == 1 { MIN_ADJACENT } else { 1 };
+        (Some(dim), (GRAIN / each.max(1)).max(min_grain))
     }
 
-    /// The walk of a part of dimension `dim`, and where it begins.
-    fn part(&self, strides: [&[i64]; 3], dim: Option<usize>, part: Range<usize>) -> (Walk<3>, [i64; 3]) {
+    /// The iteration over a part of dimension `dim`, and the offsets of its first elements.
+    fn part(
+        &self,
+        strides: [&[i64]; 3],
+        dim: Option<usize>,
+        part: Range<usize>,
+    ) -> (StridedIter<3>, [i64; 3]) {
         let mut sizes = DimVec::from_slice(self.sizes);
         let first = dim.map_or([0; 3], |d| {
             sizes[d] = part.len() as i64;
             strides.map(|strides| strides[d] * part.start as i64)
         });
-        (Walk::new(&sizes, strides), first)
+        (StridedIter::new(&sizes, strides), first)
     }
 }
 
-/// What is done with an element that is there already.
+/// How a source element is combined with an element of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::native) enum Combine {
     Assign,
     Add,
     Multiply,
-    Greatest,
-    Least,
+    Maximum,
+    Minimum,
 }
 
 impl Combine {
-    /// Whether the type must hold more than the result does on the way: sums of many numbers of half precision.
-    fn needs_wide(self, dtype: ScalarType) -> bool {
+    /// Whether to accumulate in f32: sums and products of half precision.
+    fn needs_upcast(self, dtype: ScalarType) -> bool {
         matches!(self, Combine::Add | Combine::Multiply) && dtype.is_reduced_floating_point()
     }
 }
 
 /// NaN if either is.
-fn greatest<N: Sortable>(a: N, b: N) -> N {
-    if b.order() > a.order() { b } else { a }
+fn maximum<N: Sortable>(a: N, b: N) -> N {
+    if b.sort_key() > a.sort_key() { b } else { a }
 }
 
 /// NaN if either is.
-fn least<N: Sortable>(a: N, b: N) -> N {
-    let nan = N::of(Scalar::Float(f64::NAN)).order();
-    let is_nan = |x: N| N::HAS_NAN && x.order() == nan;
-    if !is_nan(a) && (is_nan(b) || b.order() < a.order()) { b } else { a }
+fn minimum<N: Sortable>(a: N, b: N) -> N {
+    let nan = N::of(Scalar::Float(f64::NAN)).sort_key();
+    let is_nan = |x: N| N::HAS_NAN && x.sort_key() == nan;
+    if !is_nan(a) && (is_nan(b) || b.sort_key() < a.sort_key()) { b } else { a }
 }
 
-/// Runs `f` on `self_`, or on a copy in f32 that is rounded back into it: half precision is summed in f32.
-pub(in crate::native) fn in_wide(
+/// Calls `f` with `self_`, or, to accumulate half precision in f32, with a copy in f32 that is rounded back into `self_`. The second
+/// argument says whether it is the copy.
+pub(in crate::native) fn with_upcast(
     self_: &Tensor,
     how: Combine,
     f: impl FnOnce(&Tensor, bool) -> Result<()>,
 ) -> Result<()> {
-    if !how.needs_wide(self_.dtype()) {
+    if !how.needs_upcast(self_.dtype()) {
         return f(self_, false);
     }
-    let wide = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
-    f(&wide, true)?;
-    copy::copy_(self_, &wide, false)
+    let upcast = copy::to_copy(self_, Some(ScalarType::F32), None, None, None, false, None)?;
+    f(&upcast, true)?;
+    copy::copy_(self_, &upcast, false)
 }
 
-pub(in crate::native) fn widened(tensor: &Tensor, wide: bool) -> Result<Tensor> {
-    if !wide {
+/// A copy of `tensor` in f32 if `upcast`.
+pub(in crate::native) fn upcast_if(tensor: &Tensor, upcast: bool) -> Result<Tensor> {
+    if !upcast {
         return Ok(tensor.clone());
     }
     copy::to_copy(tensor, Some(ScalarType::F32), None, None, None, false, None)

@@ -1,26 +1,26 @@
-//! What is sorted: numbers that order like elements and say where they stood.
+//! The integers that are sorted in place of elements.
 
-/// An element as a number: what orders it above, where it stood below.
+/// An integer with the sort key of an element in the upper bits and its index in the lower ones.
 pub(super) trait Item: Copy + Ord + Send + Sync {
-    /// How many digits of 11 bits the elements' order has.
+    /// Digits of a sort key, of 11 bits each.
     const DIGITS: usize;
-    /// Of the order's least bits; `descending` turns them around.
-    fn new(order: u64, descending: bool, index: u32) -> Self;
-    /// Where the element stood.
+    /// Of the lower bits of `key`, which are inverted for `descending`.
+    fn new(key: u64, descending: bool, index: u32) -> Self;
+    /// The index of the element.
     fn index(self) -> u32;
-    /// One digit of its order, least significant first.
+    /// One digit of the sort key, the least significant one is number 0.
     fn digit(self, number: usize) -> usize;
 }
 
 macro_rules! items {
-    ($($rust:ty, $order:ty, $digits:literal;)*) => {$(
+    ($($rust:ty, $key:ty, $digits:literal;)*) => {$(
         impl Item for $rust {
             const DIGITS: usize = $digits;
 
             #[inline(always)]
-            fn new(order: u64, descending: bool, index: u32) -> Self {
-                let order = if descending { !(order as $order) } else { order as $order };
-                <$rust>::from(order) << u32::BITS | <$rust>::from(index)
+            fn new(key: u64, descending: bool, index: u32) -> Self {
+                let key = if descending { !(key as $key) } else { key as $key };
+                <$rust>::from(key) << u32::BITS | <$rust>::from(index)
             }
 
             #[inline(always)]
@@ -30,7 +30,7 @@ macro_rules! items {
 
             #[inline(always)]
             fn digit(self, number: usize) -> usize {
-                ((self >> u32::BITS) as $order >> (number * 11)) as usize & (RADIX - 1)
+                ((self >> u32::BITS) as $key >> (number * 11)) as usize & (RADIX - 1)
             }
         }
     )*};

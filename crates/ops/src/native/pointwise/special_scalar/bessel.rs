@@ -1,7 +1,8 @@
 //! Bessel functions of the first and second kind, modified ones of the second, and the Airy function.
 //!
-//! Chebyshev series near 0, with the logarithm of the second kind apart, and far from 0 those of the amplitudes of Hankel's
-//! expansions (Abramowitz and Stegun, 9.2.5, 9.7.2 and 10.4.59). Within 5 ulp of the greater of the result and its amplitude.
+//! Near 0 Chebyshev series, to which the logarithmic term of functions of the second kind is added; far from 0 Chebyshev series of the
+//! amplitudes in Hankel's expansions (Abramowitz and Stegun, 9.2.5, 9.7.2 and 10.4.59). Errors are at most 5 ulp of the maximum of
+//! result and amplitude.
 
 use super::bessel_coefficients as c;
 use super::modified_bessel::{i0, i1};
@@ -16,13 +17,13 @@ fn chebyshev(c: &[f64], t: f64) -> f64 {
     t * next - last + c.first().copied().unwrap_or(0.0)
 }
 
-/// A series up to `M`, in the square.
+/// A series in `x^2`, for `x` up to `M`.
 fn near<const M: i32>(c: &[f64], x: f64) -> f64 {
     let t = x / f64::from(M);
     chebyshev(c, 2.0 * t * t - 1.0)
 }
 
-/// `(P, Q)` from 8 on, times the amplitude.
+/// `(P, Q)` of Hankel's expansion, for `x` from 8 on, times the amplitude.
 fn far(p: &[f64], q: &[f64], x: f64) -> (f64, f64) {
     let t = 8.0 / x;
     let (u, amplitude) = (2.0 * t * t - 1.0, (FRAC_2_PI / x).sqrt());
@@ -30,7 +31,7 @@ fn far(p: &[f64], q: &[f64], x: f64) -> (f64, f64) {
 }
 
 /// Sine and cosine of `x - pi / 4`.
-fn turned(x: f64) -> (f64, f64) {
+fn sin_cos_shifted(x: f64) -> (f64, f64) {
     let (sin, cos) = x.sin_cos();
     ((sin - cos) * FRAC_1_SQRT_2, (sin + cos) * FRAC_1_SQRT_2)
 }
@@ -41,21 +42,21 @@ pub(super) fn j0(x: f64) -> f64 {
     if x <= 8.0 {
         return near::<8>(&c::J0_NEAR, x);
     }
-    let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), turned(x));
+    let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), sin_cos_shifted(x));
     p * cos - q * sin
 }
 
-/// The first kind, of order 1: of `x - 3 pi / 4`, a quarter turn further.
+/// The first kind, of order 1, where sine and cosine are those of `x - 3 pi / 4`.
 pub(super) fn j1(x: f64) -> f64 {
     let size = x.abs();
     if size <= 8.0 {
         return x * near::<8>(&c::J1_NEAR, x);
     }
-    let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, size), turned(size));
+    let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, size), sin_cos_shifted(size));
     (p * sin + q * cos) * x.signum()
 }
 
-/// `-infinity` at 0 and NaN below, else the value.
+/// `value(x)` for positive `x`, `at_zero` at 0, NaN for negative `x`.
 fn of_positive(x: f64, at_zero: f64, value: impl Fn(f64) -> f64) -> f64 {
     match x {
         0.0 => at_zero,
@@ -70,7 +71,7 @@ pub(super) fn y0(x: f64) -> f64 {
         if x <= 8.0 {
             return FRAC_2_PI * x.ln() * j0(x) + near::<8>(&c::Y0_NEAR, x);
         }
-        let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), turned(x));
+        let ((p, q), (sin, cos)) = (far(&c::P0, &c::Q0, x), sin_cos_shifted(x));
         p * sin + q * cos
     })
 }
@@ -81,19 +82,19 @@ pub(super) fn y1(x: f64) -> f64 {
         if x <= 8.0 {
             return FRAC_2_PI * (x.ln() * j1(x) - 1.0 / x) + x * near::<8>(&c::Y1_NEAR, x);
         }
-        let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, x), turned(x));
+        let ((p, q), (sin, cos)) = (far(&c::P1, &c::Q1, x), sin_cos_shifted(x));
         q * sin - p * cos
     })
 }
 
-/// The modified second kind times `e^x`, given its value up to 2 and its series beyond.
+/// The modified function of the second kind times `e^x`, from its value up to 2 and its series beyond.
 fn scaled(x: f64, near: fn(f64) -> f64, far: &[f64]) -> f64 {
     of_positive(x, f64::INFINITY, |x| {
         if x <= 2.0 { near(x) * x.exp() } else { chebyshev(far, 4.0 / x - 1.0) / x.sqrt() }
     })
 }
 
-/// The same without the factor.
+/// The modified function of the second kind, from its value up to 2 and its series beyond.
 fn unscaled(x: f64, near: fn(f64) -> f64, far: &[f64]) -> f64 {
     of_positive(x, f64::INFINITY, |x| if x <= 2.0 { near(x) } else { (-x).exp() * scaled(x, near, far) })
 }
@@ -154,8 +155,8 @@ pub(super) fn airy(x: f64) -> f64 {
             let z = phase(-x);
             let t = phase(4.0) / z;
             let u = 2.0 * t * t - 1.0;
-            let (sin, cos) = turned(z);
-            // Of `z + pi / 4`, a quarter turn further.
+            let (sin, cos) = sin_cos_shifted(z);
+            // Sine and cosine of `z + pi / 4` are the cosine and the negative sine of `z - pi / 4`.
             let value = chebyshev(&c::AIRY_P, u) * cos + chebyshev(&c::AIRY_Q, u) / z * sin;
             value / (PI.sqrt() * (-x).sqrt().sqrt())
         }

@@ -1,5 +1,5 @@
-//! Chebyshev coefficients of Bessel and Airy functions, at whose nodes they interpolate values of 30 digits; what is left out is
-//! below 1e-17 of the greatest.
+//! Chebyshev coefficients of Bessel and Airy functions, computed by interpolation of values with 30 digits at Chebyshev nodes. The omitted
+//! coefficients are below 1e-17 of the largest.
 
 /// `J0(x)` up to 8, in `x^2 / 32 - 1`.
 pub(super) const J0_NEAR: [f64; 17] = [

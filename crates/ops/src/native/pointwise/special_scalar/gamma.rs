@@ -1,16 +1,16 @@
 //! The logarithm of the gamma function, and its derivative.
 //!
 //! Abramowitz and Stegun, "Handbook of Mathematical Functions": the series about 2 (6.1.33), Stirling's (6.1.40 and 6.3.18),
-//! recurrence (6.1.15 and 6.3.5) and reflection (6.1.17 and 6.3.7). Within 5 ulp of the greater of the result and 1.
+//! recurrence (6.1.15 and 6.3.5) and reflection (6.1.17 and 6.3.7). Errors are at most 5 ulp of the maximum of result and 1.
 
 use std::f64::consts::{PI, TAU};
 
-/// `sin(pi x)` and `cos(pi x)` up to a common sign: what is left of the nearest integer is exact.
+/// `sin(pi x)` and `cos(pi x)` up to a common sign; the difference from the nearest integer is exact.
 pub(super) fn sin_cos_pi(x: f64) -> (f64, f64) {
     (PI * (x - x.round())).sin_cos()
 }
 
-/// The logarithm of the magnitude of the gamma function; infinite at 0 and below at integers.
+/// The logarithm of the absolute value of the gamma function; infinite at 0 and at negative integers.
 pub(super) fn ln_gamma(x: f64) -> f64 {
     match x {
         x if x.is_infinite() => f64::INFINITY,
@@ -23,7 +23,7 @@ pub(super) fn ln_gamma(x: f64) -> f64 {
     }
 }
 
-/// `ln(gamma(x))` from that of a number within 1/2 of 2.
+/// `ln(gamma(x))` by recurrence to a number in 1.5 to 2.5.
 fn by_recurrence(x: f64) -> f64 {
     let (mut z, mut product) = (x, 1.0);
     while z >= 2.5 {
@@ -33,7 +33,7 @@ fn by_recurrence(x: f64) -> f64 {
     about_two(z - 2.0) + product.ln()
 }
 
-/// What Stirling's formula leaves out of `ln(gamma(x))`, for `x` from 10 on.
+/// The remainder of Stirling's formula for `ln(gamma(x))`, for `x` from 10 on.
 pub(super) fn stirling(x: f64) -> f64 {
     bernoulli_sum(1.0 / (x * x), |k| 2.0 * k * (2.0 * k - 1.0)) / x
 }

@@ -1,37 +1,37 @@
-//! The incomplete gamma functions, as parts of the whole.
+//! The regularized incomplete gamma functions.
 //!
 //! The ascending series (DLMF 8.11.4), the continued fraction of Legendre (8.9.2) by Lentz's method, for the upper part of small
-//! arguments a series that does not cancel (8.7.3), and Temme's uniform expansion (8.12) from 1e5 on. Within 1e-14 of the result.
+//! arguments a series without cancellation (8.7.3), and Temme's uniform expansion (8.12) from 1e5 on. Relative errors are below 1e-14.
 
 use super::gamma::{ln_gamma, stirling};
 use super::normal::ndtr;
 use std::f64::consts::TAU;
 
-/// From here on the expansion is as good as the others and does not grow longer.
-const GREAT: f64 = 1e5;
+/// Above this value Temme's expansion is as precise as the series and the fraction, whose number of terms grows with `a`.
+const LARGE: f64 = 1e5;
 
-/// The lower part, from 0 to `x`.
+/// The lower function: the integral from 0 to `x`.
 pub(super) fn lower(a: f64, x: f64) -> f64 {
     match edge(a, x) {
         Some(value) => value,
-        None if a > GREAT => uniform(a, x, false),
+        None if a > LARGE => uniform(a, x, false),
         None if x <= 1.0 || x <= a => series(a, x),
         None => 1.0 - upper(a, x),
     }
 }
 
-/// The upper part, from `x` on.
+/// The upper function: the integral from `x` to infinity.
 pub(super) fn upper(a: f64, x: f64) -> f64 {
     match edge(a, x) {
         Some(value) => 1.0 - value,
-        None if a > GREAT => uniform(a, x, true),
+        None if a > LARGE => uniform(a, x, true),
         None if x <= 1.0 => small(a, x),
         None if x <= a => 1.0 - series(a, x),
         None => fraction(a, x),
     }
 }
 
-/// The lower part where it is plain.
+/// The lower function at 0, infinity and NaN, and for negative arguments.
 fn edge(a: f64, x: f64) -> Option<f64> {
     match (a, x) {
         (a, x) if a.is_nan() || x.is_nan() || a < 0.0 || x < 0.0 => Some(f64::NAN),
@@ -43,8 +43,8 @@ fn edge(a: f64, x: f64) -> Option<f64> {
     }
 }
 
-/// `x^a e^-x / gamma(a)`. For great `a` that is `(x / a)^a e^(a - x)`, or `e^(-a (u - ln(1 + u)))` with `u = (x - a) / a`, which
-/// does not cancel near 0, and Stirling's formula.
+/// `x^a e^-x / gamma(a)`. For large `a` that is `(x / a)^a e^(a - x)`, or `e^(-a (u - ln(1 + u)))` with `u = (x - a) / a`, which
+/// has no cancellation near 0, and Stirling's formula.
 fn factor(a: f64, x: f64) -> f64 {
     if a < 10.0 {
         return x.powf(a) * (-x).exp() / ln_gamma(a).exp();
@@ -111,7 +111,7 @@ fn fraction(a: f64, x: f64) -> f64 {
     factor(a, x) * value
 }
 
-/// Temme's expansion: the normal distribution's tail in `eta`, with `eta^2 / 2 = u - ln(1 + u)`, and two terms of what it leaves.
+/// Temme's expansion: the tail of the normal distribution in `eta`, with `eta^2 / 2 = u - ln(1 + u)`, and two terms of the remainder.
 fn uniform(a: f64, x: f64, upper: bool) -> f64 {
     let u = (x - a) / a;
     let half = excess(a, x);

@@ -1,9 +1,9 @@
 //! Modified Bessel functions of the first kind.
 //!
-//! Abramowitz and Stegun: the ascending series (9.6.10), of which all terms are positive, up to 20, and the asymptotic one (9.7.1)
-//! beyond, where its least term is below `e^-40`. Within 5 ulp.
+//! Abramowitz and Stegun: the ascending series (9.6.10), all of whose terms are positive, up to 20, and the asymptotic series (9.7.1)
+//! beyond, where its smallest term is below `e^-40`. Errors are at most 5 ulp.
 
-/// Where the series changes.
+/// Where the asymptotic series replaces the ascending one.
 const FAR: f64 = 20.0;
 
 /// The sum of `(x^2 / 4)^k / (k! (k + order)!)` over k, without the factorial of the first term.
@@ -18,7 +18,7 @@ fn ascending(x: f64, order: f64) -> f64 {
     sum
 }
 
-/// `sqrt(2 pi x) e^-x I(x)` for great `x`: the sum of `(1 - m)(9 - m)(25 - m) .. / (k! (8 x)^k)` with `m = 4 order^2`.
+/// `sqrt(2 pi x) e^-x I(x)` for large `x`: the sum of `(1 - m)(9 - m)(25 - m) .. / (k! (8 x)^k)` with `m = 4 order^2`.
 fn asymptotic(x: f64, order: f64) -> f64 {
     let m = 4.0 * order * order;
     let (mut sum, mut term, mut k) = (1.0, 1.0f64, 1.0);
@@ -35,7 +35,7 @@ fn scaled_far(x: f64, order: f64) -> f64 {
     asymptotic(x, order) / (std::f64::consts::TAU * x).sqrt()
 }
 
-/// `I(x)` beyond `FAR`: half of the exponential twice, since that alone leaves the range first.
+/// `I(x)` beyond `FAR`: multiplied twice by `e^(x / 2)`, since `e^x` overflows before the result does.
 fn far(x: f64, order: f64) -> f64 {
     let half = (x / 2.0).exp();
     half * scaled_far(x, order) * half

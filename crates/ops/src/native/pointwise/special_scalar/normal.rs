@@ -1,15 +1,15 @@
-//! The normal distribution, its inverse, and that of the error function.
+//! The cumulative distribution function of the standard normal distribution, its inverse, and the inverse of the error function.
 //!
 //! Rational functions of Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution", Applied Statistics 37
-//! (1988): within 1e-16 of the result, before rounding.
+//! (1988): relative errors are about 1e-16, before rounding.
 
 use crate::vectorized::{Float, Lanes, Scalar, Vector};
 use std::f64::consts::FRAC_1_SQRT_2;
 
-/// Numerator and denominator, from the constant on.
+/// The coefficients of numerator and denominator, from the constant on.
 type Rational = [[f64; 8]; 2];
 
-/// In `0.180625 - q^2` for `|q| <= 0.425`, with `q` the distance from 1/2.
+/// In `0.180625 - q^2` for `|q| <= 0.425`, where `q` is the probability minus 1/2.
 const MIDDLE: Rational = [
     [
         3.3871328727963665,
@@ -33,7 +33,7 @@ const MIDDLE: Rational = [
     ],
 ];
 
-/// In `r - 1.6`, with `r` the root of the logarithm of the tail, for `r <= 5`.
+/// In `r - 1.6` for `r <= 5`, where `r` is `sqrt(-ln(tail))` for the probability of the tail.
 const TAIL: Rational = [
     [
         1.4234371107496835,
@@ -57,7 +57,7 @@ const TAIL: Rational = [
     ],
 ];
 
-/// In `r - 5` beyond.
+/// In `r - 5` for `r > 5`.
 const FAR_TAIL: Rational = [
     [
         6.657904643501103,
@@ -86,7 +86,7 @@ fn quotient(x: f64, [above, below]: &Rational) -> f64 {
     value(above) / value(below)
 }
 
-/// The number of which the probability differs from 1/2 by `q`, given the lesser of the two tails.
+/// The inverse of the distribution function at `1/2 + q`, given the smaller of the probabilities of the two tails.
 fn inverse(q: f64, tail: f64) -> f64 {
     if q.abs() <= 0.425 {
         return q * quotient(0.180_625 - q * q, &MIDDLE);
@@ -96,14 +96,14 @@ fn inverse(q: f64, tail: f64) -> f64 {
     size.copysign(q)
 }
 
-/// The probability that a normal variable is below `x`, precise in both tails.
+/// The cumulative distribution function of the standard normal distribution, precise in both tails.
 pub fn ndtr(x: f64) -> f64 {
     let mut lanes = [0.0; 16];
     <f64 as Lanes<Scalar>>::Vector::splat(-x * FRAC_1_SQRT_2).erfc().spill(&mut lanes);
     0.5 * lanes[0]
 }
 
-/// The number that a normal variable is below with probability `p`; NaN outside of 0 to 1.
+/// The inverse of [`ndtr`]; NaN outside of 0 to 1.
 pub fn ndtri(p: f64) -> f64 {
     match p {
         0.0 => f64::NEG_INFINITY,
@@ -113,11 +113,11 @@ pub fn ndtri(p: f64) -> f64 {
     }
 }
 
-/// The number whose error function is `x`; NaN outside of -1 to 1.
+/// The inverse of the error function; NaN outside of -1 to 1.
 pub(super) fn erfinv(x: f64) -> f64 {
     match x.abs() {
         1.0 => f64::INFINITY.copysign(x),
-        // The tails of small numbers are not read, and those of others are exact.
+        // For small numbers the tail is not used, and for others it is exact.
         size if size < 1.0 => FRAC_1_SQRT_2 * inverse(x / 2.0, (1.0 - size) / 2.0),
         _ => f64::NAN,
     }

@@ -1,11 +1,10 @@
-//! The zeta function of Hurwitz, and the derivatives of the digamma function that it gives.
+//! The Hurwitz zeta function, and the derivatives of the digamma function, which follow from it.
 //!
-//! The sum over the first numbers, and Euler and Maclaurin's formula for the rest (DLMF 25.11.5 and 25.2.9, 5.15.1). Within 5 ulp.
+//! The sum of the first terms, and the Euler-Maclaurin formula for the others (DLMF 25.11.5 and 25.2.9, 5.15.1). Errors are at most 5 ulp.
 
 use super::gamma::{BERNOULLI, digamma, ln_gamma};
 
-/// The sum of `(k + q)^-s` over k from 0: infinite for `s = 1` and where a term is, NaN for `s` below 1 and for powers that are
-/// not real.
+/// The sum of `(k + q)^-s` over k from 0: infinite for `s = 1` and if a term is infinite, NaN for `s` below 1 and if terms are not real.
 pub(super) fn zeta(s: f64, q: f64) -> f64 {
     match (s, q) {
         (s, q) if s.is_nan() || q.is_nan() || s < 1.0 => f64::NAN,
@@ -18,7 +17,7 @@ pub(super) fn zeta(s: f64, q: f64) -> f64 {
     }
 }
 
-/// The terms below 0 are, but for their sign, those of two sums of numbers above it.
+/// For negative `q`: the terms with negative `k + q` are, up to their sign, the difference of two sums with positive terms.
 fn below_zero(s: f64, q: f64) -> f64 {
     let above = q - q.floor();
     let below = above_zero(s, 1.0 - above) - above_zero(s, 1.0 - q);
@@ -27,7 +26,7 @@ fn below_zero(s: f64, q: f64) -> f64 {
 
 fn above_zero(s: f64, q: f64) -> f64 {
     let (mut sum, mut w) = (0.0, q);
-    // The formula converges where `w` is above the exponent; terms that no longer count end the sum before.
+    // The formula converges for `w` above the exponent; the sum ends earlier if terms become negligible.
     while w < 10.0 + s {
         let term = w.powf(-s);
         sum += term;

@@ -1,0 +1,70 @@
+//! `nonzero` in its forms: the indices of elements that differ from zero.
+
+use crate::native::element_bits::{ElementBits, Numeric};
+use crate::native::factory::copy;
+use crate::native::guarded_slices::with_slices;
+use crate::native::index::masked_select::refuse_meta;
+use crate::native::shape::view;
+use crate::native::strided_iter::StridedIter;
+use crate::{Tensor, dispatch_all_types, ops, scratch};
+use flambeau_core::{Result, Scalar, ScalarType, ensure, fallible};
+
+/// The indices of the elements that are not 0, a row for each, in row-major order.
+pub fn nonzero(self_: &Tensor) -> Result<Tensor> {
+    refuse_meta("nonzero", self_)?;
+    let rank = self_.dim();
+    let iter = StridedIter::new(self_.sizes(), [self_.strides()]);
+    // NaN is not 0.
+    let flat_indices = dispatch_all_types!(all, self_.dtype(), "nonzero", T => {
+        with_slices("nonzero", &[self_], &[], |s| {
+            let values = s.read::<<T as ElementBits>::Number>(0)?;
+            let (mut found, mut flat_index) = (Vec::new(), 0i64);
+            iter.for_each(|[at]| {
+                if !values[at as usize].is_zero() {
+                    scratch::push(&mut found, flat_index);
+                }
+                flat_index += 1;
+            });
+            Ok(found)
+        })
+    })?;
+    // The result is transposed: the indices of one dimension are contiguous, as in PyTorch.
+    let count = flat_indices.len();
+    let mut columns = fallible::filled(0i64, count * rank).map_err(|e| e.context("nonzero"))?;
+    for (number, mut index) in flat_indices.into_iter().enumerate() {
+        for (d, size) in self_.sizes().iter().enumerate().rev() {
+            columns[d * count + number] = index % size;
+            index /= size;
+        }
+    }
+    view::transpose(&Tensor::from_vec(columns, &[rank as i64, count as i64])?, 0, 1)
+}
+
+/// Another name of [`nonzero`].
+pub fn argwhere(self_: &Tensor) -> Result<Tensor> {
+    ops::nonzero(self_)
+}
+
+/// The indices of the elements that are not 0, a vector for each dimension.
+pub fn nonzero_numpy(self_: &Tensor) -> Result<Vec<Tensor>> {
+    let self_ = if self_.dim() == 0 { ops::unsqueeze(self_, 0)? } else { self_.clone() };
+    ops::unbind_int(&ops::nonzero(&self_)?, 1)
+}
+
+/// The indices of the first `size` elements that are not 0; if there are fewer, rows of `fill_value` follow.
+pub fn nonzero_static(self_: &Tensor, size: i64, fill_value: i64) -> Result<Tensor> {
+    ensure!(size >= 0, InvalidArgument, "nonzero_static: 'size' must be an non-negative integer");
+    let sizes = [size, self_.dim() as i64];
+    let options = (Some(ScalarType::I64), Some(self_.device()));
+    let made = ops::full(&sizes, Scalar::Int(fill_value), options.0, None, options.1, None)?;
+    if !self_.device().is_meta() {
+        let found = self_.nonzero()?;
+        let count = found.sizes()[0].min(size);
+        copy::copy_(
+            &view::slice(&made, 0, Some(0), Some(count), 1)?,
+            &view::slice(&found, 0, Some(0), Some(count), 1)?,
+            false,
+        )?;
+    }
+    Ok(made)
+}
