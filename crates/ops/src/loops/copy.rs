@@ -112,7 +112,7 @@ fn copy_transposed(
 /// Copies a transposed block by non-temporal stores: its square blocks are transposed in registers, the rest in a tile.
 fn stream_transposed_block(p: &Pointers<'_>, n: usize, rows: usize, size: usize) {
     let whole = |count: usize| count / gemm::tile_side(size) * gemm::tile_side(size);
-    let squares = TileMatrix {
+    let tiles = TileMatrix {
         from: p.data[1],
         row_stride: p.inner[1] as isize,
         rows: whole(n),
@@ -120,9 +120,9 @@ fn stream_transposed_block(p: &Pointers<'_>, n: usize, rows: usize, size: usize)
         size,
     };
     // SAFETY: the iterator gives addresses inside both operands; `should_stream` says that the processor has AVX-512.
-    unsafe { gemm::stream_transposed(&squares, p.data[0], p.outer[0] as isize) };
-    copy_blocks(p, 0..squares.rows, squares.len..rows, size);
-    copy_blocks(p, squares.rows..n, 0..rows, size);
+    unsafe { gemm::stream_transposed(&tiles, p.data[0], p.outer[0] as isize) };
+    copy_blocks(p, 0..tiles.rows, tiles.len..rows, size);
+    copy_blocks(p, tiles.rows..n, 0..rows, size);
 }
 
 /// Copies these columns and rows of a transposed input, through a tile.
