@@ -1,5 +1,7 @@
-//! Random numbers. Element i depends on the seed and on i alone.
+//! Random numbers. An element depends on the seed and on its index alone, so results do not vary with the number of threads.
 
 pub mod distributions;
+pub mod multinomial;
 pub mod poisson_binomial;
-pub mod randn_randperm_multinomial;
+pub mod rand_randn;
+pub mod randperm;

@@ -1,48 +1,48 @@
-//! Products and sums named by letters, as Einstein wrote them.
+//! `einsum`, and `tensordot` and `inner`, which it generalizes.
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, bail, ensure, shape};
 
-/// A letter of an equation, or a dimension under its ellipsis: those are numbered from the last.
+/// A letter of an equation, or a dimension of its ellipsis, numbered from the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
     Ellipsis(std::cmp::Reverse<usize>),
     Letter(u8),
 }
 
-/// A tensor, and a label for each of its dimensions; no label comes twice.
+/// A tensor and the labels of its dimensions, which are distinct.
 struct Operand {
     tensor: Tensor,
     labels: Vec<Label>,
 }
 
-/// What one operand's part of an equation says: letters before and behind an ellipsis, if there is one.
+/// The subscript of one operand: letters before and after an ellipsis, if there is one.
 struct Subscript {
     before: Vec<u8>,
-    behind: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
 }
 
 /// The parts of one side of an equation.
 fn parse(side: &str) -> Result<Vec<Subscript>> {
-    let mut all = vec![Subscript { before: vec![], behind: None }];
+    let mut all = vec![Subscript { before: vec![], after: None }];
     let mut bytes = side.bytes().peekable();
     while let Some(byte) = bytes.next() {
         let number = all.len() - 1;
         let Some(subscript) = all.last_mut() else { break };
         match byte {
             b' ' => {}
-            b',' => all.push(Subscript { before: vec![], behind: None }),
+            b',' => all.push(Subscript { before: vec![], after: None }),
             b'.' => {
                 let dots = [bytes.next(), bytes.next()] == [Some(b'.'); 2];
                 ensure!(
-                    dots && subscript.behind.is_none(),
+                    dots && subscript.after.is_none(),
                     InvalidArgument,
                     "einsum: found '.' for operand {number} that is not part of any ellipsis, or is part of a second one"
                 );
-                subscript.behind = Some(vec![]);
+                subscript.after = Some(vec![]);
             }
             letter if letter.is_ascii_alphabetic() => {
-                subscript.behind.as_mut().unwrap_or(&mut subscript.before).push(letter);
+                subscript.after.as_mut().unwrap_or(&mut subscript.before).push(letter);
             }
             other => bail!(
                 InvalidArgument,
@@ -57,27 +57,27 @@ fn parse(side: &str) -> Result<Vec<Subscript>> {
 impl Subscript {
     /// A label for each of `rank` dimensions.
     fn labels(&self, rank: usize, number: usize) -> Result<Vec<Label>> {
-        let named = self.before.len() + self.behind.as_ref().map_or(0, Vec::len);
+        let named = self.before.len() + self.after.as_ref().map_or(0, Vec::len);
         ensure!(
-            if self.behind.is_some() { named <= rank } else { named == rank },
+            if self.after.is_some() { named <= rank } else { named == rank },
             Shape,
             "einsum: the number of subscripts in the equation ({named}) does not match the number of dimensions ({rank}) for \
              operand {number}{}",
-            if self.behind.is_some() { "" } else { " and no ellipsis was given" }
+            if self.after.is_some() { "" } else { " and no ellipsis was given" }
         );
-        Ok(self.spread(rank - named))
+        Ok(self.expanded(rank - named))
     }
 
-    /// With `hidden` dimensions under the ellipsis.
-    fn spread(&self, hidden: usize) -> Vec<Label> {
+    /// The labels with `hidden` dimensions for the ellipsis.
+    fn expanded(&self, hidden: usize) -> Vec<Label> {
         let ellipsis = (0..hidden).rev().map(|n| Label::Ellipsis(std::cmp::Reverse(n)));
-        let behind = self.behind.iter().flatten();
+        let after = self.after.iter().flatten();
         let letters = |letter: &u8| Label::Letter(*letter);
-        self.before.iter().map(letters).chain(ellipsis).chain(behind.map(letters)).collect()
+        self.before.iter().map(letters).chain(ellipsis).chain(after.map(letters)).collect()
     }
 }
 
-/// The operand with every repeated label's dimensions as their diagonal.
+/// The operand, with the dimensions of each repeated label replaced by their diagonal.
 fn operand(tensor: &Tensor, labels: &[Label], number: usize) -> Result<Operand> {
     let mut made = Operand { tensor: tensor.clone(), labels: vec![] };
     for label in labels {
@@ -100,21 +100,21 @@ fn operand(tensor: &Tensor, labels: &[Label], number: usize) -> Result<Operand> 
 }
 
 impl Operand {
-    fn place(&self, label: Label) -> Option<usize> {
+    fn dim_of(&self, label: Label) -> Option<usize> {
         self.labels.iter().position(|l| *l == label)
     }
 
     fn size(&self, label: Label) -> Option<i64> {
-        self.place(label).map(|d| self.tensor.sizes()[d])
+        self.dim_of(label).map(|d| self.tensor.sizes()[d])
     }
 
-    /// With its dimensions in the order of `labels`, which are its own.
-    fn arranged(&self, labels: &[Label]) -> Result<Tensor> {
-        let order: DimVec = labels.iter().filter_map(|l| self.place(*l)).map(|d| d as i64).collect();
+    /// The tensor permuted to the order of `labels`, a permutation of its own.
+    fn permuted(&self, labels: &[Label]) -> Result<Tensor> {
+        let order: DimVec = labels.iter().filter_map(|l| self.dim_of(*l)).map(|d| d as i64).collect();
         self.tensor.permute(&order)
     }
 
-    /// Without the labels that `keeps` refuses: their dimensions are added up.
+    /// Summed over the dimensions whose labels `keeps` rejects.
     fn summed(&self, keeps: impl Fn(Label) -> bool) -> Result<Operand> {
         let dims: DimVec =
             (0..self.labels.len()).filter(|d| !keeps(self.labels[*d])).map(|d| d as i64).collect();
@@ -126,8 +126,8 @@ impl Operand {
         Ok(Operand { tensor, labels })
     }
 
-    /// Without the dimensions of size 1 that are larger in `other`: they broadcast.
-    fn narrowed(&self, other: &Operand) -> Result<Operand> {
+    /// Without the dimensions of size 1 that broadcast against larger ones of `other`.
+    fn without_broadcast_dims(&self, other: &Operand) -> Result<Operand> {
         let broadcasts =
             |label: Label| self.size(label) == Some(1) && other.size(label).is_some_and(|s| s != 1);
         let dims: DimVec =
@@ -141,21 +141,21 @@ fn product_of(sizes: &[i64]) -> Result<i64> {
     shape::numel(sizes).map_err(|e| e.context("einsum"))
 }
 
-/// The product of two operands, summed over what `keeps` refuses: one batch of matrix products.
+/// The product of two operands, summed over the labels that `keeps` rejects, as one batched matrix product.
 fn contracted(a: &Operand, b: &Operand, keeps: impl Fn(Label) -> bool) -> Result<Operand> {
-    let (a, b) = (a.narrowed(b)?, b.narrowed(a)?);
+    let (a, b) = (a.without_broadcast_dims(b)?, b.without_broadcast_dims(a)?);
     let own = |o: &Operand, other: &Operand| -> Result<Operand> {
-        let summed = o.summed(|l| keeps(l) || other.place(l).is_some())?;
+        let summed = o.summed(|l| keeps(l) || other.dim_of(l).is_some())?;
         Ok(Operand { tensor: summed.tensor.to(o.tensor.dtype())?, labels: summed.labels })
     };
     let (a, b) = (own(&a, &b)?, own(&b, &a)?);
-    let of = |from: &Operand, wanted: &dyn Fn(Label) -> bool| -> Vec<Label> {
-        from.labels.iter().copied().filter(|l| wanted(*l)).collect()
+    let of = |from: &Operand, condition: &dyn Fn(Label) -> bool| -> Vec<Label> {
+        from.labels.iter().copied().filter(|l| condition(*l)).collect()
     };
-    let batch = of(&a, &|l| keeps(l) && b.place(l).is_some());
+    let batch = of(&a, &|l| keeps(l) && b.dim_of(l).is_some());
     let inner = of(&a, &|l| !keeps(l));
-    let left = of(&a, &|l| keeps(l) && b.place(l).is_none());
-    let right = of(&b, &|l| keeps(l) && a.place(l).is_none());
+    let left = of(&a, &|l| keeps(l) && b.dim_of(l).is_none());
+    let right = of(&b, &|l| keeps(l) && a.dim_of(l).is_none());
     let sizes = |from: &Operand, labels: &[Label]| -> DimVec {
         labels.iter().filter_map(|l| from.size(*l)).collect()
     };
@@ -165,7 +165,7 @@ fn contracted(a: &Operand, b: &Operand, keeps: impl Fn(Label) -> bool) -> Result
         [product_of(&batches)?, product_of(&lefts)?, product_of(&rights)?, product_of(&shared)?];
     let made: DimVec = batches.iter().chain(&lefts).chain(&rights).copied().collect();
     let (x, y) =
-        (a.arranged(&[&*batch, &left, &inner].concat())?, b.arranged(&[&*batch, &inner, &right].concat())?);
+        (a.permuted(&[&*batch, &left, &inner].concat())?, b.permuted(&[&*batch, &inner, &right].concat())?);
     let product = if inner.is_empty() {
         x.reshape(&[n, l, 1])?.mul(&y.reshape(&[n, 1, r])?)?
     } else {
@@ -174,7 +174,7 @@ fn contracted(a: &Operand, b: &Operand, keeps: impl Fn(Label) -> bool) -> Result
     Ok(Operand { tensor: product.reshape(&made)?, labels: [batch, left, right].concat() })
 }
 
-/// The labels of the result: those given, or the ellipsis and every letter that comes once, in the order of the alphabet.
+/// The labels of the result: those given, or the ellipsis and each letter that occurs once, in alphabetical order.
 fn output(right: Option<&str>, inputs: &[Vec<Label>], hidden: usize) -> Result<Vec<Label>> {
     let Some(right) = right else {
         let mut all: Vec<Label> = inputs.concat();
@@ -188,7 +188,7 @@ fn output(right: Option<&str>, inputs: &[Vec<Label>], hidden: usize) -> Result<V
     let [subscript] = &parse(right)?[..] else {
         bail!(InvalidArgument, "einsum: invalid subscript ',' in the output of the equation");
     };
-    let labels = subscript.spread(if subscript.behind.is_some() { hidden } else { 0 });
+    let labels = subscript.expanded(if subscript.after.is_some() { hidden } else { 0 });
     for (at, label) in labels.iter().enumerate() {
         ensure!(
             !labels[..at].contains(label),
@@ -204,7 +204,7 @@ fn output(right: Option<&str>, inputs: &[Vec<Label>], hidden: usize) -> Result<V
     Ok(labels)
 }
 
-/// Whether the sizes of each label are the same everywhere, or 1.
+/// Checks that the sizes of each label are equal, or 1, in all operands.
 fn check_sizes(operands: &[Operand]) -> Result<()> {
     for (number, operand) in operands.iter().enumerate() {
         for label in &operand.labels {
@@ -223,7 +223,7 @@ fn check_sizes(operands: &[Operand]) -> Result<()> {
 }
 
 /// The sum of products that `equation` names, two operands at a time: from left to right, or as `path` lists them, each
-/// result behind the operands that are left.
+/// result after the operands that are left.
 pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Result<Tensor> {
     ensure!(!tensors.is_empty(), InvalidArgument, "einsum: must provide at least one operand");
     let (left, right) = equation.split_once("->").map_or((equation, None), |(l, r)| (l, Some(r)));
@@ -236,13 +236,13 @@ pub fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -> Resul
     );
     let pairs = || tensors.iter().zip(&subscripts).enumerate();
     let inputs = pairs().map(|(n, (t, s))| s.labels(t.dim(), n)).collect::<Result<Vec<_>>>()?;
-    let hidden = pairs().map(|(n, (_, s))| inputs[n].len() - s.spread(0).len()).max().unwrap_or(0);
+    let hidden = pairs().map(|(n, (_, s))| inputs[n].len() - s.expanded(0).len()).max().unwrap_or(0);
     let output = output(right, &inputs, hidden)?;
     let operands = pairs().map(|(n, (t, _))| operand(t, &inputs[n], n)).collect::<Result<Vec<_>>>()?;
     check_sizes(&operands)?;
     let last = reduced(operands, &output, path)?;
     let last = last.summed(|l| output.contains(&l))?;
-    last.arranged(&output)
+    last.permuted(&output)
 }
 
 fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -> Result<Operand> {
@@ -264,7 +264,7 @@ fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -
             operands.len()
         );
         let (a, b) = take_two(&mut operands, i as usize, j as usize);
-        let keeps = |l: Label| output.contains(&l) || operands.iter().any(|o| o.place(l).is_some());
+        let keeps = |l: Label| output.contains(&l) || operands.iter().any(|o| o.dim_of(l).is_some());
         let made = contracted(&a, &b, keeps)?;
         operands.insert(if path.is_some() { operands.len() } else { 0 }, made);
     }
@@ -318,7 +318,7 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     ops::mm(&left, &right)?.reshape(&made)
 }
 
-/// The products of the last dimensions, for every pair of places in the others.
+/// The inner products along the last dimensions, for all pairs of indices of the other dimensions.
 pub fn inner(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     if self_.dim() == 0 || other.dim() == 0 {
         return self_.mul(other);

@@ -1,11 +1,11 @@
-//! Products made of other operators: PyTorch's rules for every rank, and the linear layer.
+//! `matmul` for operands of every rank, `linear`, `bilinear`, `outer`, `addr` and `addbmm`, composed of matrix products.
 
-mod layer;
+mod fused;
 
-pub use layer::*;
+pub use fused::*;
 
-use crate::native::shape::view;
 use crate::dispatch::DispatchKey;
+use crate::native::shape::view;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
@@ -27,14 +27,14 @@ pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
             ops::view(&product, &[other.sizes()[1]])
         }
         (2, 2) => ops::mm(self_, other),
-        _ if b <= 2 && folds(self_, other) => folded(self_, other),
+        _ if b <= 2 && can_fold(self_, other) => folded(self_, other),
         _ => batched(self_, other),
     }
 }
 
-/// Whether all rows of `tensor` count as one matrix: where that takes no copy, or where a batch would expand an operand
-/// whose gradient must then be summed again.
-fn folds(tensor: &Tensor, other: &Tensor) -> bool {
+/// Whether to treat all rows of `tensor` as one matrix: if that takes no copy, or if a batched product would expand `other`,
+/// whose gradient would then have to be summed over the batch.
+fn can_fold(tensor: &Tensor, other: &Tensor) -> bool {
     let rows = [tensor.numel() / last(tensor).max(1), last(tensor)];
     tensor.numel() == 0
         || other.key_set().has(DispatchKey::Autograd)
@@ -45,7 +45,7 @@ fn last(tensor: &Tensor) -> i64 {
     tensor.sizes().last().copied().unwrap_or(1)
 }
 
-/// One product of all rows of `self_` with a matrix or vector.
+/// The product of all rows of `self_`, as one matrix, with a matrix or vector.
 fn folded(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let mut sizes = DimVec::from_slice(self_.sizes());
     sizes.pop();
@@ -57,7 +57,7 @@ fn folded(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     ops::view(&ops::mm(&matrix, other)?, &sizes)
 }
 
-/// A product for each place in the broadcast batch; a vector is a row on the left, a column on the right.
+/// A batched product over the broadcast batch dimensions; a vector is a row on the left, a column on the right.
 fn batched(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let (a, b) = (matrix_sizes(self_, true), matrix_sizes(other, false));
     let batch = shape::broadcast(batch_sizes(self_), batch_sizes(other)).map_err(|e| e.context("matmul"))?;
@@ -85,7 +85,7 @@ fn matrix_sizes(tensor: &Tensor, row: bool) -> [i64; 2] {
     }
 }
 
-/// The matrices of `tensor`, repeated over `batch`, in one dimension of batches.
+/// The matrices of `tensor`, expanded to the batch dimensions `batch`, which are merged to one.
 fn as_batch(tensor: &Tensor, batch: &[i64], matrix: [i64; 2]) -> Result<Tensor> {
     let with = |batch: &[i64]| batch.iter().chain(&matrix).copied().collect::<DimVec>();
     let matrices = ops::view(tensor, &with(batch_sizes(tensor)))?;
@@ -102,7 +102,7 @@ pub fn linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<
         input.dim(),
         weight.dim()
     );
-    if layer::fits(input, weight, bias) {
+    if fused::can_fuse(input, weight, bias) {
         return ops::_linear(input, weight, bias);
     }
     let transposed = ops::t(weight)?;
@@ -170,9 +170,9 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
         ensure!(vector.dim() == 1, Shape, "addr: Expected 1-D argument {name}, but got {}-D", vector.dim());
     }
     let sizes = [vec1.sizes()[0], vec2.sizes()[0]];
-    // Truth values stay truth values, whatever the factors.
-    let truths = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
-    let factor = |s: Scalar| if truths { Scalar::Bool(s.to_bool()) } else { s };
+    // bool operands give a bool result, whatever the factors.
+    let are_bool = [self_, vec1, vec2].iter().all(|t| t.dtype() == ScalarType::Bool);
+    let factor = |s: Scalar| if are_bool { Scalar::Bool(s.to_bool()) } else { s };
     let (beta, alpha) = (factor(beta), factor(alpha));
     let addend = ops::expand(self_, &sizes, false).map_err(|e| e.context("addr"))?;
     let product = ops::outer(vec1, vec2)?;
@@ -184,8 +184,8 @@ pub fn addr(self_: &Tensor, vec1: &Tensor, vec2: &Tensor, beta: Scalar, alpha: S
     }
 }
 
-/// `beta * self_ + alpha * sum_i batch1[i] batch2[i]`: one long product, since a sum of products is the product of the
-/// matrices side by side. Where `beta` is 0, `self_` is not read.
+/// `beta * self_ + alpha * sum_i batch1[i] batch2[i]`: one product with a long inner dimension, of the concatenated matrices.
+/// Where `beta` is 0, `self_` is not read.
 pub fn addbmm(
     self_: &Tensor,
     batch1: &Tensor,

@@ -1,13 +1,13 @@
-//! Products of matrices and vectors: each is one call, or one batch of calls, of the matrix product.
+//! `mm`, `bmm`, `addmm`, `baddbmm`, `mv`, `addmv` and `dot`: each is one matrix product, or one batch of them.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use crate::native::shape::view;
 use crate::gemm::{Addend, Gemm, GemmElement, Isa, gemm, gemm_batch};
+use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_guards};
 use crate::{Tensor, dispatch_all_types, scratch};
 use flambeau_core::{Element, Guarded, Result, Scalar, StridedView, ensure, shape};
 
-/// Refuses operands on several devices, of which the kernels could reach only one.
+/// Checks that all operands are on one device.
 pub(crate) fn ensure_same_device(name: &str, first: &Tensor, others: &[&Tensor]) -> Result<()> {
     for other in others {
         ensure!(
@@ -21,7 +21,7 @@ pub(crate) fn ensure_same_device(name: &str, first: &Tensor, others: &[&Tensor])
     Ok(())
 }
 
-/// Refuses operands that no product takes together: other types, or an inner size that differs.
+/// Checks that operands have the same device, type and inner size.
 fn ensure_multiplies(name: &str, a: &Tensor, b: &Tensor) -> Result<()> {
     ensure_same_device(name, a, &[b])?;
     ensure!(
@@ -49,7 +49,7 @@ fn ensure_matrix(name: &str, argument: &str, tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a `self_` that a result of `sizes` cannot be added to.
+/// Checks that `self_` has the type of the product and broadcasts to `sizes`.
 fn ensure_addend(name: &str, self_: &Tensor, product_of: &Tensor, sizes: &[i64]) -> Result<()> {
     ensure_same_device(name, self_, &[product_of])?;
     ensure!(
@@ -105,7 +105,7 @@ fn batch_meta(name: &str, batch1: &Tensor, batch2: &Tensor) -> Result<TensorSpec
     Ok(TensorSpec::like(batch1, &[a[0], a[1], b[2]]))
 }
 
-/// The product of each matrix in `self_` with the one at its place in `mat2`.
+/// The product of each matrix in `self_` with the matrix at the same index in `mat2`.
 pub fn bmm(self_: &Tensor, mat2: &Tensor, out: &Tensor) -> Result<()> {
     product("bmm", self_, mat2, out)
 }
@@ -285,8 +285,8 @@ fn product(name: &str, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
     scaled_product(name, [a, b, out], None, Scalar::Int(1))
 }
 
-/// `out = alpha * a b`, and as many times an addend of the same sizes as is said. Three dimensions are a batch of matrices; one is
-/// a row of `a` or a column of `b`.
+/// `out = alpha * a b`, plus `beta` times an addend of the sizes of `out` if there is one. Three dimensions are a batch of
+/// matrices; one dimension is a row for `a` and a column for `b`.
 fn scaled_product(
     name: &str,
     operands: [&Tensor; 3],
@@ -325,8 +325,8 @@ where
     })
 }
 
-/// Multiply-adds that gemm does without packing.
-const LITTLE: usize = 1 << 13;
+/// Multiply-adds up to which the matrix product does not pack its operands.
+const UNPACKED_WORK: usize = 1 << 13;
 
 /// A tensor as a batch of matrices.
 pub(crate) struct Batch<T> {
@@ -360,7 +360,7 @@ impl<T> Batch<T> {
         }
     }
 
-    /// The last two dimensions; the one before counts them.
+    /// The matrices of the last two dimensions; a dimension before them is the batch.
     pub(crate) fn matrices(guarded: Guarded<'_>, tensor: &Tensor) -> Self {
         Self::of_matrices(guarded, tensor.strided_view())
     }
@@ -374,7 +374,7 @@ impl<T> Batch<T> {
         Self::new(guarded, view, batch, sizes, strides)
     }
 
-    /// Any number of rows that are all this vector, to be added to as many.
+    /// A vector as an addend that is repeated for each row of the result.
     pub(crate) fn repeated(guarded: Guarded<'_>, vector: &Tensor) -> Self {
         let view = vector.strided_view();
         let step = view.strides().first().copied().unwrap_or(1);
@@ -393,7 +393,7 @@ impl<T> Batch<T> {
     }
 
     /// Transposed.
-    pub(crate) fn turned(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         let ([m, n], [row, column]) = (self.sizes, self.strides);
         Self { sizes: [n, m], strides: [column, row], ..self }
     }
@@ -423,8 +423,8 @@ impl<T: GemmElement> Batch<T> {
     /// `self = alpha * a b + beta * addend`, matrix by matrix.
     ///
     /// # Safety
-    /// - The guards of all are held; `self` has the products' sizes and distinct elements, and shares none with the others; an addend
-    ///   has its sizes; without one `beta` is 0.
+    /// - The guards of all are held; `self` has the products' sizes and distinct elements, and shares none with the others; an
+    ///   addend has its sizes; without one `beta` is 0.
     unsafe fn scale_and_add(&self, a: &Self, b: &Self, addend: Option<&Self>, [alpha, beta]: [T::Scalar; 2]) {
         let item = |i| Gemm {
             m: a.sizes[0],
@@ -449,10 +449,10 @@ impl<T: GemmElement> Batch<T> {
         }
     }
 
-    /// Runs a product of `a` and another into this one. There is an error if it gets no memory to pack in.
+    /// Runs `product`, which computes a product of `a` into this batch. Fails if memory for packing cannot be allocated.
     #[inline]
     pub(crate) fn packing(&self, a: &Self, product: impl Fn()) -> Result<()> {
-        if self.count == 1 && self.sizes[0] * self.sizes[1] * a.sizes[1] <= LITTLE {
+        if self.count == 1 && self.sizes[0] * self.sizes[1] * a.sizes[1] <= UNPACKED_WORK {
             product();
             return Ok(());
         }

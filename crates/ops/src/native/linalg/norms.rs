@@ -1,9 +1,10 @@
-//! Norms of matrices, and the one name for norms of vectors and of matrices.
+//! `linalg.norm`, `linalg.matrix_norm` and `renorm`.
 
+use crate::loops::reduce::computing_type;
 use crate::{Tensor, ops};
-use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, shape};
 
-/// Two different dimensions, counted from the front.
+/// Two different dimensions, as nonnegative indices.
 fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
     const NAME: &str = "linalg.matrix_norm";
     ensure!(self_.dim() >= 2, Shape, "{NAME}: The input tensor A must have at least 2 dimensions.");
@@ -19,7 +20,7 @@ fn two_dims(self_: &Tensor, dim: &[i64]) -> Result<[i64; 2]> {
     }
 }
 
-/// The greatest or least sum of magnitudes: of columns for 1, of rows for infinity.
+/// The maximum or, for negative orders, the minimum sum of magnitudes: of columns for order 1, of rows for infinity.
 pub fn matrix_norm(
     self_: &Tensor,
     ord: Scalar,
@@ -40,7 +41,7 @@ pub fn matrix_norm(
     }
     let sums = ops::linalg_vector_norm(self_, Scalar::Int(1), Some(&[summed]), true, dtype)?;
     let norm = match ord > 0.0 {
-        // The greatest of no sums is that of an empty sum.
+        // The maximum of no sums is 0.
         true if sums.size(compared)? == 0 => sums.sum_dim_intlist(Some(&[compared]), true)?,
         true => sums.amax(&[compared], true)?,
         false => sums.amin(&[compared], true)?,
@@ -67,8 +68,8 @@ pub fn matrix_norm_named(
     }
 }
 
-/// Of a vector or along one dimension the vector norm, of a matrix or along two the matrix norm; without an order the root
-/// of the sum of squares.
+/// The vector norm of a vector or along one dimension, the matrix norm of a matrix or along two; without an order, the root of
+/// the sum of squares.
 pub fn norm(
     self_: &Tensor,
     ord: Option<Scalar>,
@@ -106,4 +107,25 @@ pub fn norm_named(
         "linalg.norm: If dim is specified, it must be of length 2 for a matrix norm."
     );
     ops::linalg_matrix_norm_str_ord(self_, ord, dim.unwrap_or(&[0, 1]), keepdim, dtype)
+}
+
+/// `self_` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
+pub fn renorm(self_: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
+    const NAME: &str = "renorm";
+    ensure!(p.to_f64() > 0.0, InvalidArgument, "{NAME}: non-positive-norm not supported");
+    ensure!(
+        maxnorm.to_f64() >= 0.0,
+        InvalidArgument,
+        "{NAME}: expected maxnorm to be >= 0 but got {maxnorm}"
+    );
+    let rank = self_.dim();
+    ensure!(rank > 1, Shape, "{NAME}: input needs at least 2 dimensions, got {rank} dimensions");
+    let d = shape::wrap_dim(dim, rank).map_err(|e| e.context(NAME))?;
+    let others: DimVec = (0..rank as i64).filter(|other| *other != d as i64).collect();
+    let wide = computing_type(self_.dtype());
+    let norm = ops::linalg_vector_norm(self_, p, Some(&others), true, Some(wide))?;
+    // PyTorch's 1e-7 prevents a division by 0.
+    let down = norm.add_scalar(1e-7, 1)?.reciprocal()?.mul_scalar(maxnorm)?;
+    let factor = ops::where_scalarother(&norm.gt_scalar(maxnorm)?, &down, Scalar::Int(1))?;
+    ops::contiguous(&self_.mul(&factor.to(self_.dtype())?)?, MemoryFormat::Contiguous)
 }

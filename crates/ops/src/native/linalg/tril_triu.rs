@@ -1,10 +1,10 @@
-//! The triangles of matrices.
+//! `tril` and `triu`, the triangles of matrices.
 
 use crate::tensor_iterator::{Config, TensorIterator};
 use crate::{Tensor, loops, ops};
 use flambeau_core::{Result, Scalar, ScalarType, bail};
 
-/// Walks a mask of the elements that stay, the matrices, and a zero.
+/// Builds an iterator over a mask of the triangle, the matrices, and a zero.
 fn build<'a>(
     iter: &mut TensorIterator<'a>,
     self_: &'a Tensor,

@@ -1,8 +1,8 @@
-//! Attention: values averaged by how well their keys match a query.
+//! Scaled dot product attention.
 
-mod blocks;
+mod block_softmax;
+mod query_blocks;
 mod tiled;
-mod weights;
 
 pub use tiled::{tiled_attention, tiled_attention_backward};
 
@@ -16,8 +16,8 @@ fn to_dtype(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     ops::_to_copy(tensor, Some(dtype), None, None, None, false, None)
 }
 
-/// `softmax(query @ key^T * scale + mask) @ value`. Half precision is rounded once, not after each of these operators. Only where
-/// weights are dropped, or a mask has rows that the query lacks, are all of them in memory at once.
+/// `softmax(query @ key^T * scale + mask) @ value`. Half precision is rounded once, not after each of these operators. The matrix
+/// of all weights is materialized only with dropout, or if the mask has more rows or columns than the scores.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn scaled_dot_product_attention(
     query: &Tensor,
@@ -38,8 +38,11 @@ pub fn scaled_dot_product_attention(
         let answer = scaled_dot_product_attention(&q, &k, &v, mask, dropout_p, is_causal, scale, enable_gqa)?;
         return to_dtype(&answer, query.dtype());
     }
-    let (key, value) =
-        if enable_gqa { (shared(key, query)?, shared(value, query)?) } else { (key.clone(), value.clone()) };
+    let (key, value) = if enable_gqa {
+        (repeat_heads(key, query)?, repeat_heads(value, query)?)
+    } else {
+        (key.clone(), value.clone())
+    };
     let scale = scale.unwrap_or_else(|| 1.0 / (last(query, 1) as f64).sqrt());
     if dropout_p == 0.0
         && let Some(sizes) = scores_sizes([query, &key, &value], attn_mask)?
@@ -47,11 +50,11 @@ pub fn scaled_dot_product_attention(
         return tiled([query, &key, &value], attn_mask, is_causal, scale, sizes);
     }
     let weights = attention_weights(query, &key, attn_mask, is_causal, scale)?;
-    let kept = if dropout_p > 0.0 { ops::dropout(&weights, dropout_p, true)? } else { weights };
-    ops::matmul(&kept, &value)
+    let weights = if dropout_p > 0.0 { ops::dropout(&weights, dropout_p, true)? } else { weights };
+    ops::matmul(&weights, &value)
 }
 
-/// The sizes of all scores, unless the mask has more rows or columns than they.
+/// The sizes of all scores, or `None` if the mask has more rows or columns than they.
 fn scores_sizes([query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Result<Option<DimVec>> {
     let outer = |t: &Tensor| DimVec::from_slice(&t.sizes()[..t.dim() - 2]);
     let mut sizes = shape::broadcast(&shape::broadcast(&outer(query), &outer(key))?, &outer(value))?;
@@ -62,7 +65,7 @@ fn scores_sizes([query, key, value]: [&Tensor; 3], mask: Option<&Tensor>) -> Res
     Ok(if fits { Some(shape::broadcast(&sizes, mask.sizes())?) } else { None })
 }
 
-/// The attention of operands that are expanded to the outer dimensions of `scores`.
+/// Attention by query blocks, of operands expanded to the outer dimensions of `scores`.
 fn tiled(
     operands: [&Tensor; 3],
     mask: Option<&Tensor>,
@@ -71,12 +74,12 @@ fn tiled(
     scores: DimVec,
 ) -> Result<Tensor> {
     let outer = &scores[..scores.len() - 2];
-    let whole = |t: &Tensor| {
+    let expanded = |t: &Tensor| {
         let sizes = [outer, &t.sizes()[t.dim() - 2..]].concat();
         if t.sizes() == sizes { Ok(t.clone()) } else { ops::expand(t, &sizes, false) }
     };
     let [query, key, value] = operands;
-    let (query, key, value) = (whole(query)?, whole(key)?, whole(value)?);
+    let (query, key, value) = (expanded(query)?, expanded(key)?, expanded(value)?);
     let bias = match mask {
         Some(mask) => Some(ops::expand(&as_bias(mask, query.dtype())?, &scores, false)?),
         None => None,
@@ -84,7 +87,7 @@ fn tiled(
     Ok(ops::_tiled_attention(&query, &key, &value, bias.as_ref(), is_causal, scale)?.0)
 }
 
-/// A mask as what is added to the scores.
+/// A mask as a bias, which is added to the scores: minus infinity where a mask of bools is false.
 fn as_bias(mask: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     if mask.dtype() != ScalarType::Bool {
         return Ok(mask.clone());
@@ -93,10 +96,10 @@ fn as_bias(mask: &Tensor, dtype: ScalarType) -> Result<Tensor> {
     ops::where_scalarother(mask, &zero, LOWEST)
 }
 
-/// The weight that each query gives each key, all of them at once.
+/// The matrix of all weights: the softmax of the scores over the keys.
 ///
 /// # Errors
-/// Those of the operators it is made of.
+/// Those of the operators of which it is composed.
 pub fn attention_weights(
     query: &Tensor,
     key: &Tensor,
@@ -157,25 +160,25 @@ fn check(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>, is
     Ok(())
 }
 
-/// Each head of `tensor` once for every head of `query` that it serves.
-fn shared(tensor: &Tensor, query: &Tensor) -> Result<Tensor> {
+/// Repeats each head of `tensor` for every head of `query` that it serves (grouped query attention).
+fn repeat_heads(tensor: &Tensor, query: &Tensor) -> Result<Tensor> {
     let heads = |t: &Tensor| if t.dim() >= 3 { last(t, 3) } else { 0 };
-    let (own, wanted) = (heads(tensor), heads(query));
+    let (own, needed) = (heads(tensor), heads(query));
     ensure!(
-        own > 0 && wanted % own == 0,
+        own > 0 && needed % own == 0,
         Shape,
-        "{NAME}: Number of heads in key and value must divide the number of heads in query, but got {own} and {wanted}"
+        "{NAME}: Number of heads in key and value must divide the number of heads in query, but got {own} and {needed}"
     );
-    ops::repeat_interleave_self_int(tensor, wanted / own, Some(-3), None)
+    ops::repeat_interleave_self_int(tensor, needed / own, Some(-3), None)
 }
 
-/// Query `i` sees keys `0..=i`.
+/// The causal mask: query `i` attends to keys `0..=i`.
 fn causal(scores: &Tensor) -> Result<Tensor> {
     let sizes = [last(scores, 2), last(scores, 1)];
     ops::tril(&ops::ones(&sizes, Some(ScalarType::Bool), None, Some(scores.device()), None)?, 0)
 }
 
-/// Scores without those that a mask of truth values leaves out, or with a mask of numbers added.
+/// Scores with minus infinity where a mask of bools is false, or with a mask of numbers added.
 fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
     if mask.dtype() == ScalarType::Bool {
         return ops::where_scalarother(mask, scores, LOWEST);
@@ -183,10 +186,10 @@ fn masked(scores: &Tensor, mask: &Tensor) -> Result<Tensor> {
     ops::add_tensor(scores, mask, Scalar::Int(1))
 }
 
-/// The softmax of the last dimension, and zeros where all scores are minus infinity. Those are replaced before the softmax, not
-/// after it, so that no NaN is in its gradient either.
+/// The softmax of the last dimension, and zeros in rows where all scores are minus infinity. These rows are replaced before the
+/// softmax and not only after it, so that its gradient has no NaN.
 fn masked_softmax(scores: &Tensor) -> Result<Tensor> {
-    let blind = ops::all_dim(&ops::eq_scalar(scores, LOWEST)?, -1, true)?;
-    let seen = ops::masked_fill_scalar(scores, &blind, Scalar::Int(0))?;
-    ops::masked_fill_scalar(&ops::softmax_int(&seen, -1, None)?, &blind, Scalar::Int(0))
+    let fully_masked = ops::all_dim(&ops::eq_scalar(scores, LOWEST)?, -1, true)?;
+    let finite = ops::masked_fill_scalar(scores, &fully_masked, Scalar::Int(0))?;
+    ops::masked_fill_scalar(&ops::softmax_int(&finite, -1, None)?, &fully_masked, Scalar::Int(0))
 }

@@ -1,30 +1,31 @@
 //! Convolutions over one, two and three dimensions, and their gradients.
 //!
-//! Three functions do the work, [`product::forward`], [`gradient::input`] and [`gradient::weight`]. A transposed
-//! convolution is the gradient of another one's input, so it is made of the same three with their roles exchanged.
+//! [`algorithm`] chooses an algorithm by sizes and dtype: depthwise, direct, Winograd, or im2col and a matrix product, which
+//! suits every convolution. A transposed convolution is the gradient of another convolution with respect to its input, and is
+//! computed as that.
 
+mod algorithm;
+mod conv_nd;
+mod deinterleave;
 mod depthwise;
 mod direct;
 mod gradient;
-mod named;
-mod padded;
-mod pairs;
-mod product;
-mod shape;
-mod split;
+mod im2col_gemm;
+mod padded_tile;
+mod params;
 mod unfold;
-mod ways;
+mod unfold_strided;
 mod weights;
 mod winograd;
 
-pub use named::*;
+pub use conv_nd::*;
 
 use crate::native::linalg::matmul::ensure_same_device;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
+use algorithm::{bias_gradient, converted, forward, has_even_rows, input_gradient, weight_gradient};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure};
-use shape::{Conv, Given, Parameters};
-use ways::{bias_gradient, converted, forward, has_even_rows, input_gradient, weight_gradient};
+use params::{Conv, ConvArgs};
 
 /// Shape, type and format of [`convolution`].
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
@@ -39,8 +40,8 @@ pub fn convolution_meta(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<TensorSpec> {
-    let given = (stride, padding, dilation, transposed, output_padding, groups);
-    let p = parameters(weight, given)?;
+    let args = ConvArgs { stride, padding, dilation, transposed, output_padding, groups };
+    let p = args.params(weight)?;
     p.check(input, weight, bias.map(Tensor::sizes))?;
     for other in [Some(weight), bias].into_iter().flatten() {
         ensure_same_device("convolution", input, &[other])?;
@@ -59,16 +60,6 @@ pub fn convolution_meta(
     Ok(TensorSpec::like(input, &p.output_sizes(input.sizes(), weight.sizes())?).with_format(format))
 }
 
-fn parameters(weight: &Tensor, given: Given<'_>) -> Result<Parameters> {
-    ensure!(weight.dim() >= 3, Shape, "weight should have at least three dimensions");
-    ensure!(
-        weight.dim() <= 5,
-        NotImplemented,
-        "convolution: more than three spatial dimensions are not implemented"
-    );
-    Parameters::new(given, weight.dim() - 2)
-}
-
 /// The sums over channels and kernel of `weight` times the pixels of `input` around each output pixel, and `bias`.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn convolution(
@@ -83,25 +74,24 @@ pub fn convolution(
     groups: i64,
     out: &Tensor,
 ) -> Result<()> {
-    let given = (stride, padding, dilation, transposed, output_padding, groups);
-    let p = parameters(weight, given)?;
+    let args = ConvArgs { stride, padding, dilation, transposed, output_padding, groups };
+    convolve_into(&args, input, weight, bias, out)
+}
+
+fn convolve_into(
+    args: &ConvArgs<'_>,
+    input: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    out: &Tensor,
+) -> Result<()> {
+    let p = args.params(weight)?;
     if !has_even_rows(out) {
         let fresh = TensorSpec::like(out, out.sizes()).allocate("convolution")?;
-        convolution(
-            input,
-            weight,
-            bias,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            &fresh,
-        )?;
+        convolve_into(args, input, weight, bias, &fresh)?;
         return crate::native::factory::copy::copy_(out, &fresh, false);
     }
-    if !transposed {
+    if !args.transposed {
         let conv = Conv::new(&p, input.sizes(), weight.sizes(), out.sizes());
         return forward(&conv, input, weight, bias, out);
     }
@@ -112,13 +102,17 @@ pub fn convolution(
             let mut sizes = DimVec::from_elem(1, out.dim() - 1);
             sizes[0] = -1;
             let per_channel = crate::native::shape::view::view(bias, &sizes)?;
-            crate::native::factory::copy::copy_(out, &ops::add_tensor(&result, &per_channel, Scalar::Int(1))?, false)
+            crate::native::factory::copy::copy_(
+                out,
+                &ops::add_tensor(&result, &per_channel, Scalar::Int(1))?,
+                false,
+            )
         }
         None => crate::native::factory::copy::copy_(out, &result, false),
     }
 }
 
-/// The gradients of [`convolution`] for input, weight and bias; one that `output_mask` does not ask for has no elements.
+/// The gradients of [`convolution`] with respect to input, weight and bias; those that `output_mask` leaves out have no elements.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn convolution_backward(
     grad_output: &Tensor,
@@ -133,8 +127,7 @@ pub fn convolution_backward(
     groups: i64,
     output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let given = (stride, padding, dilation, transposed, output_padding, groups);
-    let p = parameters(weight, given)?;
+    let p = ConvArgs { stride, padding, dilation, transposed, output_padding, groups }.params(weight)?;
     let bias_sizes = bias_sizes.filter(|_| output_mask[2]);
     p.check(input, weight, bias_sizes)?;
     ensure_same_device("convolution_backward", input, &[weight, grad_output])?;
@@ -154,7 +147,7 @@ pub fn convolution_backward(
         weight.dtype()
     );
     if input.device().is_meta() {
-        return without_values([input, weight], sizes[1], output_mask);
+        return meta_gradients([input, weight], sizes[1], output_mask);
     }
     let (gy, x, w) = (grad_output, input, weight);
     let conv = if transposed {
@@ -162,8 +155,8 @@ pub fn convolution_backward(
     } else {
         Conv::new(&p, x.sizes(), w.sizes(), gy.sizes())
     };
-    let asked = |asked: bool, make: &dyn Fn() -> Result<Tensor>| {
-        if asked { converted(&make()?, input.dtype()) } else { nothing(input) }
+    let if_needed = |is_needed: bool, compute: &dyn Fn() -> Result<Tensor>| {
+        if is_needed { converted(&compute()?, input.dtype()) } else { no_gradient(input) }
     };
     let grad_input = || match transposed {
         false => input_gradient(&conv, gy, w, x.sizes()),
@@ -179,29 +172,29 @@ pub fn convolution_backward(
         weight_gradient(&conv, gy, x, w.sizes())
     };
     Ok((
-        asked(output_mask[0], &grad_input)?,
-        asked(output_mask[1], &grad_weight)?,
-        asked(output_mask[2], &|| bias_gradient(gy))?,
+        if_needed(output_mask[0], &grad_input)?,
+        if_needed(output_mask[1], &grad_weight)?,
+        if_needed(output_mask[2], &|| bias_gradient(gy))?,
     ))
 }
 
-fn nothing(like: &Tensor) -> Result<Tensor> {
+fn no_gradient(like: &Tensor) -> Result<Tensor> {
     TensorSpec::like(like, &[0]).allocate("convolution_backward")
 }
 
-fn without_values(
+fn meta_gradients(
     [input, weight]: [&Tensor; 2],
     channels: i64,
     mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let of = |asked, sizes: &[i64]| {
-        TensorSpec::like(input, if asked { sizes } else { &[0] }).allocate("convolution_backward")
+    let of = |is_needed, sizes: &[i64]| {
+        TensorSpec::like(input, if is_needed { sizes } else { &[0] }).allocate("convolution_backward")
     };
     Ok((of(mask[0], input.sizes())?, of(mask[1], weight.sizes())?, of(mask[2], &[channels])?))
 }
 
-/// The gradients of [`convolution_backward`]'s results for its arguments `grad_output`, `input` and `weight`: all are
-/// linear in each of the others, so they are convolutions again.
+/// The gradients of the results of [`convolution_backward`] with respect to `grad_output`, `input` and `weight`. A convolution is
+/// linear in its input and in its weight, so these are convolutions, too.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn _convolution_double_backward(
     gg_input: Option<&Tensor>,
@@ -218,28 +211,12 @@ pub fn _convolution_double_backward(
     groups: i64,
     _output_mask: [bool; 3],
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    let convolve = |x: &Tensor, w: &Tensor| {
-        ops::convolution(x, w, None, stride, padding, dilation, transposed, output_padding, groups)
-    };
-    let backward = |x: &Tensor, w: &Tensor, mask| {
-        ops::convolution_backward(
-            grad_output,
-            x,
-            w,
-            None,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            mask,
-        )
-    };
+    let args = ConvArgs { stride, padding, dilation, transposed, output_padding, groups };
+    let backward = |x: &Tensor, w: &Tensor, mask| args.convolve_backward(grad_output, x, w, mask);
     let bias_shape: DimVec = (0..grad_output.dim()).map(|d| if d == 1 { -1 } else { 1 }).collect();
     let terms = [
-        gg_input.map(|gg| convolve(gg, weight)).transpose()?,
-        gg_weight.map(|gg| convolve(self_, gg)).transpose()?,
+        gg_input.map(|gg| args.convolve(gg, weight, None)).transpose()?,
+        gg_weight.map(|gg| args.convolve(self_, gg, None)).transpose()?,
         gg_bias
             .map(|gg| ops::expand(&ops::view(gg, &bias_shape)?, grad_output.sizes(), false))
             .transpose()?,

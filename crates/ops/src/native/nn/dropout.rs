@@ -1,4 +1,4 @@
-//! Dropout: elements set to zero at random, and the rest scaled up.
+//! Dropout: elements set to zero at random, and the others scaled up.
 
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, ScalarType, ensure};
@@ -12,13 +12,13 @@ fn check(name: &str, p: f64) -> Result<()> {
     Ok(())
 }
 
-/// What the elements that stay are multiplied with, so that the mean stays; 0 where none does.
+/// The factor of the elements that are not dropped, which preserves the mean; 0 if all are dropped.
 fn scale(p: f64) -> f64 {
     if p == 1.0 { 0.0 } else { 1.0 / (1.0 - p) }
 }
 
-/// `input` with each element zero with probability `p` and scaled otherwise, and the mask of those that stayed. Without
-/// training, a copy and a mask of ones.
+/// `input` with each element zero with probability `p` and scaled otherwise, and the mask of those not dropped. Without training,
+/// a copy and a mask of ones.
 pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     check("native_dropout", p)?;
     let mask = ops::empty_like(input, Some(ScalarType::Bool), None, None, None, None)?;
@@ -37,7 +37,7 @@ pub fn native_dropout_backward(grad_output: &Tensor, mask: &Tensor, scale: f64) 
     ops::mul_scalar(&ops::mul_tensor(grad_output, mask)?, Scalar::Float(scale))
 }
 
-/// `input` itself without training, else what [`native_dropout`] makes of it.
+/// `input` itself without training, else the output of [`native_dropout`].
 pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
     check("dropout", p)?;
     if p == 0.0 || !train || input.numel() == 0 {
@@ -58,39 +58,40 @@ pub fn dropout_(self_: &Tensor, p: f64, train: bool) -> Result<()> {
     ops::mul__tensor(self_, &noise)
 }
 
-/// Whether whole channels are dropped, and whether to the least value of SELU, so that mean and variance stay.
+/// Which dropout: of whole channels or of elements; to zero, or (`alpha`) to the minimum of SELU, which preserves mean and
+/// variance.
 #[derive(Clone, Copy)]
-struct Way {
+struct DropoutKind {
     name: &'static str,
     channels: bool,
     alpha: bool,
 }
 
-impl Way {
-    /// What elements are multiplied with, and what is added to them then.
+impl DropoutKind {
+    /// The factors of elements, and the terms that are added to the products.
     fn noise(self, input: &Tensor, p: f64) -> Result<(Tensor, Option<Tensor>)> {
-        // The least value of SELU, without its sign: its scale times its alpha.
-        const LEAST: f64 = 1.758_099_340_847_376_6;
+        // The negated minimum of SELU: its scale times its alpha.
+        const SELU_MIN: f64 = 1.758_099_340_847_376_6;
         let like = if self.channels { channels(self.name, input)? } else { input.clone() };
-        let kept = ops::empty_like(&like, None, None, None, None, None)?;
-        ops::bernoulli__float(&kept, 1.0 - p, None)?;
+        let mask = ops::empty_like(&like, None, None, None, None, None)?;
+        ops::bernoulli__float(&mask, 1.0 - p, None)?;
         if !self.alpha {
-            ops::mul__scalar(&kept, Scalar::Float(scale(p)))?;
-            return Ok((kept, None));
+            ops::mul__scalar(&mask, Scalar::Float(scale(p)))?;
+            return Ok((mask, None));
         }
-        let a = 1.0 / ((LEAST * LEAST * p + 1.0) * (1.0 - p)).sqrt();
-        let shift = kept.sub_scalar(1, 1)?.mul_scalar(LEAST * a)?.add_scalar(LEAST * a * p, 1)?;
-        ops::mul__scalar(&kept, Scalar::Float(a))?;
-        Ok((kept, Some(shift)))
+        let a = 1.0 / ((SELU_MIN * SELU_MIN * p + 1.0) * (1.0 - p)).sqrt();
+        let shift = mask.sub_scalar(1, 1)?.mul_scalar(SELU_MIN * a)?.add_scalar(SELU_MIN * a * p, 1)?;
+        ops::mul__scalar(&mask, Scalar::Float(a))?;
+        Ok((mask, Some(shift)))
     }
 
-    fn stays(self, input: &Tensor, p: f64, train: bool) -> Result<bool> {
+    fn is_identity(self, input: &Tensor, p: f64, train: bool) -> Result<bool> {
         check(self.name, p)?;
         Ok(p == 0.0 || !train || input.numel() == 0)
     }
 
-    fn of(self, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-        if self.stays(input, p, train)? {
+    fn apply(self, input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
+        if self.is_identity(input, p, train)? {
             return Ok(input.clone());
         }
         if p == 1.0 {
@@ -103,7 +104,7 @@ impl Way {
     }
 
     fn in_place(self, self_: &Tensor, p: f64, train: bool) -> Result<()> {
-        if self.stays(self_, p, train)? {
+        if self.is_identity(self_, p, train)? {
             return Ok(());
         }
         if p == 1.0 {
@@ -127,18 +128,18 @@ macro_rules! dropouts {
     ($($name:ident $in_place:ident $channels:literal $alpha:literal $doc:literal;)*) => {$(
         #[doc = $doc]
         pub fn $name(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
-            Way { name: stringify!($name), channels: $channels, alpha: $alpha }.of(input, p, train)
+            DropoutKind { name: stringify!($name), channels: $channels, alpha: $alpha }.apply(input, p, train)
         }
 
         #[doc = $doc]
         pub fn $in_place(self_: &Tensor, p: f64, train: bool) -> Result<()> {
-            Way { name: stringify!($in_place), channels: $channels, alpha: $alpha }.in_place(self_, p, train)
+            DropoutKind { name: stringify!($in_place), channels: $channels, alpha: $alpha }.in_place(self_, p, train)
         }
     )*};
 }
 
 dropouts! {
-    feature_dropout feature_dropout_ true false "Whole channels set to zero at random, and the rest scaled up.";
-    alpha_dropout alpha_dropout_ false true "Elements set to the least value of SELU at random; mean and variance stay.";
+    feature_dropout feature_dropout_ true false "Whole channels set to zero at random, and the others scaled up.";
+    alpha_dropout alpha_dropout_ false true "Elements set to the minimum of SELU at random; mean and variance are preserved.";
     feature_alpha_dropout feature_alpha_dropout_ true true "[`alpha_dropout`] of whole channels.";
 }

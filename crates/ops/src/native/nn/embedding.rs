@@ -1,16 +1,16 @@
-//! Rows of a table, named by indices, and what the table receives.
+//! `embedding`: rows of a table selected by indices, and the gradient of the table.
 
-use crate::native::index::dim_index::long_index;
-use crate::native::guarded_slices::{fill, with_slices};
-use crate::native::element_bits::{Numeric, Stored};
-use crate::native::factory::copy;
-use crate::native::index::dim_index;
 use crate::loops::streaming;
+use crate::native::element_bits::{ElementBits, Numeric};
+use crate::native::factory::copy;
+use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::index::dim_index;
+use crate::native::index::dim_index::long_index;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible};
 
-/// The rows of `weight` that `indices` name, in the place of the index.
+/// The rows of `weight` that `indices` name: each index is replaced by a row.
 pub fn embedding(
     weight: &Tensor,
     indices: &Tensor,
@@ -32,7 +32,7 @@ pub fn embedding(
     index_strides.push(0);
     let mut strides = DimVec::from_elem(0, indices.dim());
     strides.push(weight.strides()[1]);
-    let places = dim_index::Places {
+    let lookup = dim_index::DimIndex {
         name: NAME,
         sizes: &sizes,
         strides: &strides,
@@ -41,11 +41,11 @@ pub fn embedding(
         size: weight.sizes()[0],
         stride: weight.strides()[0],
     };
-    places.pick(weight, &indices, &made)?;
+    lookup.gather(weight, &indices, &made)?;
     Ok(made)
 }
 
-/// What `weight` of [`embedding`] receives.
+/// The gradient of `weight` of [`embedding`].
 pub fn embedding_backward(
     grad: &Tensor,
     indices: &Tensor,
@@ -58,15 +58,15 @@ pub fn embedding_backward(
     ops::embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 }
 
-/// The places that name each row, row by row in the order of places: places of row `r` are
-/// `places[starts[r]..starts[r + 1]]`.
+/// The positions in the list of indices, grouped by the row that the index names: those of row `r` are
+/// `positions[starts[r]..starts[r + 1]]`, in ascending order.
 struct Groups {
     starts: Vec<usize>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl Groups {
-    /// Counting sort; places of row `padding` are left out.
+    /// A counting sort. Positions of row `padding` are left out.
     fn new(indices: &[i64], rows: usize, padding: i64) -> Result<Self> {
         let mut starts = fallible::filled(0usize, rows + 1)?;
         for &index in indices {
@@ -84,14 +84,14 @@ impl Groups {
             starts[row + 1] += starts[row];
         }
         let mut next = fallible::to_vec(&starts)?;
-        let mut places = fallible::filled(0u32, starts[rows])?;
-        for (&index, place) in indices.iter().zip(0u32..) {
+        let mut positions = fallible::filled(0u32, starts[rows])?;
+        for (&index, position) in indices.iter().zip(0u32..) {
             if index != padding {
-                places[next[index as usize]] = place;
+                positions[next[index as usize]] = position;
                 next[index as usize] += 1;
             }
         }
-        Ok(Groups { starts, places })
+        Ok(Groups { starts, positions })
     }
 }
 
@@ -123,7 +123,7 @@ pub fn embedding_dense_backward(
     let dense = |t: &Tensor, dtype| {
         copy::to_copy(t, Some(dtype), None, None, None, false, Some(MemoryFormat::Contiguous))
     };
-    // Of one row that stands for all, as the gradient of a sum is, one is enough.
+    // The gradient of a sum is a single expanded element: one row of it is materialized, rather than all.
     let one_row = grad_output.dim() > 0
         && grad_output.numel() > 0
         && grad_output.strides().iter().all(|&stride| stride == 0);
@@ -137,23 +137,23 @@ pub fn embedding_dense_backward(
     let indices = dense(&long_index(NAME, indices)?, ScalarType::I64)?;
     let width = width as usize;
     dispatch_all_types!(numbers, sums, NAME, T => {
-        type N = <T as Stored>::Number;
+        type N = <T as ElementBits>::Number;
         with_slices(NAME, &[&grad, &indices], &[&target], |s| {
             let (grad, indices, out) = (s.read::<N>(0)?, s.read::<i64>(1)?, s.write::<N>(0)?);
             let groups = Groups::new(indices, num_weights as usize, padding_idx)?;
             let rows = Rows { grad, pitch: if one_row { 0 } else { width }, scale_grad_by_freq };
             let streams = streaming::should_stream(size_of_val(out), || 1);
             fill(out, width, |range, part| {
-                // Most rows of a large table are named by none.
+                // Most rows of a large table are named by no index.
                 let zeros = scratch::filled(N::of(Scalar::Int(0)), if streams { width } else { 0 });
                 let mut tile = scratch::to_vec(&zeros);
                 for (sum, row) in part.chunks_mut(width).zip(range.start / width..) {
-                    let places = &groups.places[groups.starts[row]..groups.starts[row + 1]];
-                    match places {
-                        _ if !streams => rows.add_up(sum, places),
+                    let positions = &groups.positions[groups.starts[row]..groups.starts[row + 1]];
+                    match positions {
+                        _ if !streams => rows.add_up(sum, positions),
                         [] => streaming::stream_slice(&zeros, sum),
                         _ => {
-                            rows.add_up(&mut tile, places);
+                            rows.add_up(&mut tile, positions);
                             streaming::stream_slice(&tile, sum);
                         }
                     }
@@ -183,16 +183,16 @@ struct Rows<'a, N> {
 }
 
 impl<N: Numeric> Rows<'_, N> {
-    /// The sum of the rows at `places`, divided by their number where that is asked for.
-    fn add_up(&self, sum: &mut [N], places: &[u32]) {
+    /// The sum of the rows at `positions`, divided by their number if `scale_grad_by_freq`.
+    fn add_up(&self, sum: &mut [N], positions: &[u32]) {
         let width = sum.len();
         sum.fill(N::of(Scalar::Int(0)));
-        for &place in places {
-            let row = &self.grad[place as usize * self.pitch..][..width];
+        for &position in positions {
+            let row = &self.grad[position as usize * self.pitch..][..width];
             sum.iter_mut().zip(row).for_each(|(to, from)| *to = to.plus(*from));
         }
-        if self.scale_grad_by_freq && places.len() > 1 {
-            let factor = N::of(Scalar::Float(1.0 / places.len() as f64));
+        if self.scale_grad_by_freq && positions.len() > 1 {
+            let factor = N::of(Scalar::Float(1.0 / positions.len() as f64));
             sum.iter_mut().for_each(|to| *to = to.times(factor));
         }
     }

@@ -1,28 +1,29 @@
-//! Rows of a table summed, averaged or compared bag by bag, without a copy of every row; and what the table receives.
+//! `embedding_bag`: the sum, mean or maximum of the rows of a table for each bag of indices, without copying rows; and the
+//! gradients.
 
-use crate::native::index::dim_index::long_index;
-use crate::native::nn::pooling::Pooled;
 use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::index::dim_index::long_index;
+use crate::native::nn::pooling::PoolElement;
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops, scratch};
 use bytemuck::Pod;
 use flambeau_core::{Element, MemoryFormat, Result, Scalar, bail, ensure};
 use std::ops::Range;
 
-/// What a bag becomes.
+/// How the rows of a bag are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum BagMode {
     Sum,
     Mean,
     Max,
 }
 
-impl Mode {
+impl BagMode {
     fn of(name: &str, mode: i64) -> Result<Self> {
         match mode {
-            0 => Ok(Mode::Sum),
-            1 => Ok(Mode::Mean),
-            2 => Ok(Mode::Max),
+            0 => Ok(BagMode::Sum),
+            1 => Ok(BagMode::Mean),
+            2 => Ok(BagMode::Max),
             other => {
                 bail!(InvalidArgument, "{name}: mode has to be 0 (sum), 1 (mean) or 2 (max) but got {other}")
             }
@@ -32,12 +33,12 @@ impl Mode {
 
 const NAME: &str = "embedding_bag";
 
-/// How many bags there are, once the tensors go together.
+/// Checks the operands and returns the number of bags.
 fn bag_count(
     weight: &Tensor,
     indices: &Tensor,
     offsets: &Tensor,
-    (mode, sparse): (Mode, bool),
+    (mode, sparse): (BagMode, bool),
     per_sample_weights: Option<&Tensor>,
     include_last_offset: bool,
 ) -> Result<i64> {
@@ -47,7 +48,7 @@ fn bag_count(
     ensure!(offsets.dim() == 1, Shape, "{NAME}: offsets has to be a 1D Tensor, but got {}D", offsets.dim());
     if let Some(scale) = per_sample_weights {
         ensure!(
-            mode == Mode::Sum,
+            mode == BagMode::Sum,
             InvalidArgument,
             "{NAME}: per_sample_weights was not None. per_sample_weights is only supported for mode='sum'"
         );
@@ -66,7 +67,7 @@ fn bag_count(
     Ok(count)
 }
 
-/// Where each bag begins and ends among the indices, and which do not count.
+/// The bags of a list of indices, and the index that does not count.
 struct Bags<'a> {
     indices: &'a [i64],
     offsets: &'a [i64],
@@ -110,21 +111,21 @@ impl Bags<'_> {
         self.offsets[bag] as usize..end
     }
 
-    /// The places and rows of a bag that count.
+    /// The positions and rows of a bag, without padding.
     fn rows(&self, bag: usize) -> impl Iterator<Item = (usize, usize)> {
         let all = self.range(bag).zip(&self.indices[self.range(bag)]);
-        all.filter(|(_, index)| **index != self.padding).map(|(place, index)| (place, *index as usize))
+        all.filter(|(_, index)| **index != self.padding).map(|(position, index)| (position, *index as usize))
     }
 }
 
-/// The elements of the table, and what each named row is multiplied with.
+/// The elements of the table, and the per-sample weights.
 struct Table<'a, T> {
     elements: &'a [T],
     strides: [usize; 2],
     scale: Option<&'a [T]>,
 }
 
-impl<T: Pooled> Table<'_, T> {
+impl<T: PoolElement> Table<'_, T> {
     fn at(&self, row: usize, column: usize) -> T {
         self.elements[row * self.strides[0] + column * self.strides[1]]
     }
@@ -133,12 +134,12 @@ impl<T: Pooled> Table<'_, T> {
     fn add_up(&self, bags: &Bags<'_>, bag: usize, mean: bool, sums: &mut [T::Sum], out: &mut [T]) {
         sums.fill(T::ZERO);
         let mut count = 0;
-        for (place, row) in bags.rows(bag) {
+        for (position, row) in bags.rows(bag) {
             count += 1;
-            let scale = self.scale.map(|scale| scale[place].widen());
+            let scale = self.scale.map(|scale| scale[position].widen());
             let elements = &self.elements[row * self.strides[0]..];
             match self.strides[1] {
-                // A step known to the compiler becomes vectors.
+                // A constant stride of 1 lets the compiler vectorize.
                 1 => add_row(elements, scale, sums),
                 step => add_row_apart(elements, step, scale, sums),
             }
@@ -148,16 +149,16 @@ impl<T: Pooled> Table<'_, T> {
         }
     }
 
-    /// The row that has the greatest element of a bag in a column: the first of equals, or 0.
-    fn greatest(&self, bags: &Bags<'_>, bag: usize, column: usize) -> usize {
+    /// The row of a bag with the largest element in a column: the first of equal ones, or 0 of an empty bag.
+    fn max_row(&self, bags: &Bags<'_>, bag: usize, column: usize) -> usize {
         let value = |row: usize| self.at(row, column).widen();
         let better = |best: usize, row: usize| if value(row) > value(best) { row } else { best };
         bags.rows(bag).map(|(_, row)| row).reduce(better).unwrap_or(0)
     }
 }
 
-/// Adds the elements of a row, times its factor, to the sums.
-fn add_row<T: Pooled>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+/// Adds the elements of a row, times its weight, to the sums.
+fn add_row<T: PoolElement>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
     match scale {
         None => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen()),
         Some(scale) => sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += x.widen() * scale),
@@ -165,15 +166,15 @@ fn add_row<T: Pooled>(row: &[T], scale: Option<T::Sum>, sums: &mut [T::Sum]) {
 }
 
 /// The same where elements are `step` apart.
-fn add_row_apart<T: Pooled>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
+fn add_row_apart<T: PoolElement>(row: &[T], step: usize, scale: Option<T::Sum>, sums: &mut [T::Sum]) {
     for (column, sum) in sums.iter_mut().enumerate() {
         let x = row[column * step].widen();
         *sum += scale.map_or(x, |scale| x * scale);
     }
 }
 
-/// Each bag's rows of `weight`, summed, averaged, or the greatest of each column; the bag of each index, how many
-/// indices of each bag count, and for the greatest the rows that they stand in.
+/// Each bag's rows of `weight`: their sum, mean, or maximum in each column; the bag of each index; the number of indices of each
+/// bag without padding; and for the maximum the rows in which it was found.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn _embedding_bag(
     weight: &Tensor,
@@ -186,7 +187,7 @@ pub fn _embedding_bag(
     include_last_offset: bool,
     padding_idx: i64,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-    let mode = Mode::of(NAME, mode)?;
+    let mode = BagMode::of(NAME, mode)?;
     let row = |t: &Tensor| ops::clone(t, Some(MemoryFormat::Contiguous));
     let (indices, offsets) = (row(&long_index(NAME, indices)?)?, row(&long_index(NAME, offsets)?)?);
     let options = (mode, sparse);
@@ -196,20 +197,20 @@ pub fn _embedding_bag(
     let integers = |sizes: &[i64]| TensorSpec::like(&indices, sizes).allocate(NAME);
     let made = TensorSpec::like(weight, &[count, columns]).allocate(NAME)?;
     let (offset2bag, bag_size) = (integers(indices.sizes())?, integers(&[count])?);
-    let greatest = integers(if mode == Mode::Max { made.sizes() } else { bag_size.sizes() })?;
+    let max_rows = integers(if mode == BagMode::Max { made.sizes() } else { bag_size.sizes() })?;
     if !made.device().is_meta() {
         let reads = [weight, &indices, &offsets, scale.as_ref().unwrap_or(weight)];
-        let writes = [&made, &offset2bag, &bag_size, &greatest];
+        let writes = [&made, &offset2bag, &bag_size, &max_rows];
         let kind = (mode, scale.is_some(), padding_idx);
-        dispatch_all_types!(floats, weight.dtype(), NAME, T => bagged::<T>(reads, writes, kind))?;
+        dispatch_all_types!(floats, weight.dtype(), NAME, T => run_bags::<T>(reads, writes, kind))?;
     }
-    Ok((made, offset2bag, bag_size, greatest))
+    Ok((made, offset2bag, bag_size, max_rows))
 }
 
-fn bagged<T: Pooled + Element + Pod>(
+fn run_bags<T: PoolElement + Element + Pod>(
     reads: [&Tensor; 4],
     writes: [&Tensor; 4],
-    (mode, scaled, padding): (Mode, bool, i64),
+    (mode, scaled, padding): (BagMode, bool, i64),
 ) -> Result<()> {
     let [weight, ..] = reads;
     let (width, count) = (weight.sizes()[1] as usize, writes[2].numel() as usize);
@@ -224,25 +225,25 @@ fn bagged<T: Pooled + Element + Pod>(
             offset2bag[bags.range(bag)].fill(bag as i64);
             sizes[bag] = bags.rows(bag).count() as i64;
         }
-        let greatest = s.write::<i64>(3)?;
-        if mode != Mode::Max {
-            greatest.copy_from_slice(sizes);
+        let max_rows = s.write::<i64>(3)?;
+        if mode != BagMode::Max {
+            max_rows.copy_from_slice(sizes);
             fill(out, width, |range, part| {
                 let mut sums = scratch::filled(T::ZERO, width);
                 for (out, bag) in part.chunks_mut(width).zip(range.start / width..) {
-                    table.add_up(&bags, bag, mode == Mode::Mean, &mut sums, out);
+                    table.add_up(&bags, bag, mode == BagMode::Mean, &mut sums, out);
                 }
             });
             return Ok(());
         }
-        fill(greatest, width, |range, part| {
-            for (row, place) in part.iter_mut().zip(range) {
-                *row = table.greatest(&bags, place / width, place % width) as i64;
+        fill(max_rows, width, |range, part| {
+            for (row, i) in part.iter_mut().zip(range) {
+                *row = table.max_row(&bags, i / width, i % width) as i64;
             }
         });
-        for (place, to) in out.iter_mut().enumerate() {
-            let empty = sizes[place / width] == 0;
-            *to = if empty { T::narrow(T::ZERO) } else { table.at(greatest[place] as usize, place % width) };
+        for (i, to) in out.iter_mut().enumerate() {
+            let empty = sizes[i / width] == 0;
+            *to = if empty { T::narrow(T::ZERO) } else { table.at(max_rows[i] as usize, i % width) };
         }
         Ok(())
     })
@@ -276,7 +277,7 @@ pub fn _embedding_bag_forward_only(
     )
 }
 
-/// [`_embedding_bag`] of which all indices count.
+/// [`_embedding_bag`] without a padding index.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn embedding_bag(
     weight: &Tensor,
@@ -302,7 +303,7 @@ pub fn embedding_bag(
     )
 }
 
-/// [`_embedding_bag`] with a padding counted from the end where it is negative.
+/// [`_embedding_bag`] with a padding index, which counts from the end if it is negative.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn embedding_bag_padding_idx(
     weight: &Tensor,
@@ -342,7 +343,7 @@ pub fn embedding_bag_padding_idx(
     )
 }
 
-/// What `weight` of [`_embedding_bag`] receives.
+/// The gradient of `weight` of [`_embedding_bag`].
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn _embedding_bag_backward(
     grad: &Tensor,
@@ -373,7 +374,7 @@ pub fn _embedding_bag_backward(
     )
 }
 
-/// The same, given to every row in full. It is other operators put together, so that it has derivatives itself.
+/// The dense gradient of `weight`. It is composed of other operators, so that it is differentiable.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn _embedding_bag_dense_backward(
     grad: &Tensor,
@@ -387,8 +388,8 @@ pub fn _embedding_bag_dense_backward(
     per_sample_weights: Option<&Tensor>,
     padding_idx: i64,
 ) -> Result<Tensor> {
-    let mode = Mode::of("_embedding_bag_dense_backward", mode)?;
-    if mode == Mode::Max {
+    let mode = BagMode::of("_embedding_bag_dense_backward", mode)?;
+    if mode == BagMode::Max {
         let sizes = [num_weights, grad.size(1)?];
         let zeros = ops::zeros(&sizes, Some(grad.dtype()), None, Some(grad.device()), None)?;
         let empty = bag_size.eq_scalar(0)?.unsqueeze(1)?;
@@ -398,14 +399,14 @@ pub fn _embedding_bag_dense_backward(
     if let Some(scale) = per_sample_weights {
         rows = rows.mul(&scale.unsqueeze(1)?)?;
     }
-    if mode == Mode::Mean {
+    if mode == BagMode::Mean {
         let count = bag_size.index_select(0, offset2bag)?.clamp(Some(Scalar::Int(1)), None)?;
         rows = rows.div(&count.unsqueeze(1)?.to(grad.dtype())?)?;
     }
     ops::embedding_dense_backward(&rows, indices, num_weights, padding_idx, scale_grad_by_freq)
 }
 
-/// What `per_sample_weights` of [`_embedding_bag`] receive: the products of a bag's gradient and the rows it was made of.
+/// The gradient of `per_sample_weights` of [`_embedding_bag`]: inner products of a bag's gradient and its rows.
 pub fn _embedding_bag_per_sample_weights_backward(
     grad: &Tensor,
     weight: &Tensor,

@@ -1,22 +1,22 @@
-//! Images sampled at the places that a grid names.
+//! Images sampled at the coordinates of a grid.
 //!
-//! A sample is a sum of pixels around its place, and what each counts is a product of one number for each dimension. So
-//! sampling and its derivative by the grid are the same sum, with numbers that are derived as often as `orders` says, and
-//! its derivative by the image is the transposed sum. The two operators for those have each other as derivatives, of any
-//! order.
+//! A sample is a weighted sum of the pixels around its coordinates, and each weight is a product of one weight for each
+//! dimension. So sampling and its derivative with respect to the grid are the same sum, with the weights of each dimension
+//! differentiated as often as `orders` says, and the derivative with respect to the image is the transposed sum. The operators
+//! for these two sums are each other's derivatives, to any order.
 
-mod affine;
-mod taps;
+mod affine_grid;
+mod interpolation;
 
-pub use affine::affine_grid_generator;
+pub use affine_grid::affine_grid_generator;
 
-use crate::native::guarded_slices::with_slices;
-use crate::native::element_bits::Numeric;
 use crate::loops::reduce::computing_type;
+use crate::native::element_bits::Numeric;
+use crate::native::guarded_slices::with_slices;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ScalarType, bail, ensure, fallible, shape};
-use taps::{NOWHERE, Pass, Sampling, table};
+use interpolation::{NO_PIXEL, Pass, Sampling, table};
 
 const NAME: &str = "grid_sampler()";
 
@@ -57,9 +57,9 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
     );
     let pixels = sizes[2..].iter().try_fold(1i64, |product, size| product.checked_mul(*size));
     ensure!(
-        pixels.is_some_and(|pixels| pixels < i64::from(NOWHERE)),
+        pixels.is_some_and(|pixels| pixels < i64::from(NO_PIXEL)),
         NotImplemented,
-        "{NAME}: images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
+        "{NAME}: sample_images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
     );
     ensure!(
         sizes[2..].iter().all(|size| *size > 0),
@@ -69,14 +69,22 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
     Ok(())
 }
 
-/// In plain order, of the type that is computed in.
-fn plain(tensor: &Tensor) -> Result<Tensor> {
+/// Contiguous, and of the type in which samples are computed.
+fn converted(tensor: &Tensor) -> Result<Tensor> {
     let dtype = Some(computing_type(tensor.dtype()));
-    crate::native::factory::copy::to_copy(tensor, dtype, None, None, None, false, Some(MemoryFormat::Contiguous))
+    crate::native::factory::copy::to_copy(
+        tensor,
+        dtype,
+        None,
+        None,
+        None,
+        false,
+        Some(MemoryFormat::Contiguous),
+    )
 }
 
-/// One image after another: its table, then its channels.
-fn images<N: Numeric>(
+/// Samples one image after another: the table of its weights first, then its channels.
+fn sample_images<N: Numeric>(
     how: &Sampling,
     [grid, from, to]: [&Tensor; 3],
     sizes: &[usize],
@@ -85,24 +93,24 @@ fn images<N: Numeric>(
 ) -> Result<()> {
     let batch = grid.sizes()[0] as usize;
     let points = shape::product(&grid.sizes()[1..=sizes.len()]) as usize;
-    let pass = Pass { pixels: sizes.iter().product(), points, each: how.taps_of_sample(), transposed };
-    let mut taps = fallible::filled((NOWHERE, N::of(Scalar::Float(0.0))), points * pass.each)
+    let pass = Pass { pixels: sizes.iter().product(), points, each: how.pixels_per_sample(), transposed };
+    let mut weights = fallible::filled((NO_PIXEL, N::of(Scalar::Float(0.0))), points * pass.each)
         .map_err(|e| e.context(NAME))?;
     with_slices(NAME, &[grid, from], &[to], |s| {
         let (grid, from, to) = (s.read::<N>(0)?, s.read::<N>(1)?, s.write::<N>(0)?);
         let part = |all: usize, n: usize| n * (all / batch)..(n + 1) * (all / batch);
         for n in 0..batch {
-            table(how, &grid[part(grid.len(), n)], sizes, &mut taps, value);
+            table(how, &grid[part(grid.len(), n)], sizes, &mut weights, value);
             let written = part(to.len(), n);
-            pass.run(&taps, &from[part(from.len(), n)], &mut to[written]);
+            pass.run(&weights, &from[part(from.len(), n)], &mut to[written]);
         }
         Ok(())
     })
 }
 
-/// Fills `made` from `from`, in single precision at least.
+/// Computes `made` from `from`, in f32 or f64.
 fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
-    let (grid, from) = (plain(grid)?, plain(from)?);
+    let (grid, from) = (converted(grid)?, converted(from)?);
     let direct = from.dtype() == made.dtype();
     let wide = if direct { made.clone() } else { TensorSpec::like(&from, made.sizes()).allocate(NAME)? };
     crate::native::factory::copy::zero_(&wide)?;
@@ -110,15 +118,15 @@ fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transp
         (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
     if from.numel() > 0 && grid.numel() > 0 {
         match from.dtype() {
-            ScalarType::F64 => images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
-            ScalarType::F32 => images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
+            ScalarType::F64 => sample_images::<f64>(how, tensors, &sizes, transposed, |x| x)?,
+            ScalarType::F32 => sample_images::<f32>(how, tensors, &sizes, transposed, f64::from)?,
             other => bail!(NotImplemented, "\"grid_sampler\" not implemented for '{other}'"),
         }
     }
     if direct { Ok(()) } else { ops::copy_(made, &wide, false) }
 }
 
-/// The samples of `input` at the places of `grid`, derived `orders` times along each dimension.
+/// The samples of `input` at the coordinates of `grid`, differentiated `orders[d]` times along dimension `d`.
 pub fn _grid_sample(
     input: &Tensor,
     grid: &Tensor,
@@ -163,7 +171,7 @@ pub fn _grid_sample_transposed(
     Ok(made)
 }
 
-/// The gradient of the grid of [`_grid_sample`]: along each dimension the samples derived once more.
+/// The gradient of [`_grid_sample`] with respect to the grid: along each dimension, the samples differentiated once more.
 pub fn _grid_sample_grid_backward(
     grad: &Tensor,
     input: &Tensor,
@@ -183,7 +191,7 @@ pub fn _grid_sample_grid_backward(
     ops::stack(&(0..orders.len()).rev().map(along).collect::<Result<Vec<_>>>()?, -1)
 }
 
-/// The gradients of input and grid that are asked for; one that is not has no elements.
+/// The gradients of input and grid that `mask` selects; the others have no elements.
 fn backward(
     [grad, input, grid]: [&Tensor; 3],
     orders: &[i64],
@@ -206,7 +214,7 @@ fn backward(
 
 macro_rules! samplers {
     ($($dims:literal $forward:ident $backward:ident;)*) => {$(
-        #[doc = concat!("Samples of images over ", $dims, " dimensions.")]
+        #[doc = concat!("Samples of sample_images over ", $dims, " dimensions.")]
         pub fn $forward(
             input: &Tensor,
             grid: &Tensor,
@@ -238,7 +246,7 @@ samplers! {
     3 grid_sampler_3d grid_sampler_3d_backward;
 }
 
-/// Samples of images over two or three dimensions.
+/// Samples of sample_images over two or three dimensions.
 pub fn grid_sampler(
     input: &Tensor,
     grid: &Tensor,

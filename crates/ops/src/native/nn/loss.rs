@@ -1,22 +1,22 @@
-//! Losses: a formula of prediction and target, and then nothing, the mean or the sum.
+//! Losses: a formula of prediction and target, and a reduction to the mean or the sum.
 
-mod classes;
 mod cross_entropy;
 mod formulas;
 mod fused_cross_entropy;
-mod margin;
+mod margin_loss;
+mod nll_loss;
 mod reduction;
 
-pub use classes::*;
 pub use cross_entropy::*;
 use formulas::*;
 pub use fused_cross_entropy::*;
-pub use margin::*;
+pub use margin_loss::*;
+pub use nll_loss::*;
 
-use crate::native::factory::empty_full::pointwise_strides;
-use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::loops::reduce::{Epilogue, Sum, computing_type, sum_fold};
 use crate::loops::{self, FloatFormula};
+use crate::native::factory::empty_full::pointwise_strides;
+use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::{Config, DimMask, TensorIterator, result_type};
 use crate::{Tensor, ops};
@@ -25,7 +25,7 @@ use reduction::Reduction;
 
 fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec> {
     let reduction = Reduction::of(reduction).map_err(|e| e.context(name))?;
-    if let Some(spec) = spec_of_alike(args, reduction) {
+    if let Some(spec) = spec_without_broadcast(args, reduction) {
         return Ok(spec);
     }
     let mut sizes = DimVec::new();
@@ -45,8 +45,8 @@ fn loss_meta(name: &str, args: &[&Tensor], reduction: i64) -> Result<TensorSpec>
     }
 }
 
-/// What [`loss_meta`] finds where there is nothing to broadcast or to convert: numbers, and contiguous tensors of one shape.
-fn spec_of_alike(args: &[&Tensor], reduction: Reduction) -> Option<TensorSpec> {
+/// The result of [`loss_meta`] without broadcasting or type promotion: for scalars and contiguous tensors of one shape.
+fn spec_without_broadcast(args: &[&Tensor], reduction: Reduction) -> Option<TensorSpec> {
     let first = args.iter().find(|t| t.dim() > 0)?;
     let (sizes, dtype) = (first.sizes(), first.dtype());
     let is_alike = |t: &&Tensor| {
@@ -87,7 +87,7 @@ fn reduced<const N: usize>(
     if reduction == Reduction::None {
         return pointwise(name, args, out, formula);
     }
-    if loops::fused_map_sum(name, args, out, formula, finish(reduction, args[0].numel()))? {
+    if loops::fused_map_sum(name, args, out, formula, epilogue(reduction, args[0].numel()))? {
         return Ok(());
     }
     let each = loss_meta(name, &args, 0)?.allocate(name)?;
@@ -96,12 +96,12 @@ fn reduced<const N: usize>(
 }
 
 fn reduce_into(each: &Tensor, reduction: Reduction, out: &Tensor) -> Result<()> {
-    let finish = finish(reduction, each.numel());
-    sum_fold(each, out, DimMask::new(None, each.dim())?, computing_type(out.dtype()), Sum, finish)
+    let epilogue = epilogue(reduction, each.numel());
+    sum_fold(each, out, DimMask::new(None, each.dim())?, computing_type(out.dtype()), Sum, epilogue)
 }
 
-/// What becomes of the sum of `count` losses.
-fn finish(reduction: Reduction, count: i64) -> Epilogue {
+/// The epilogue of the sum of `count` losses.
+fn epilogue(reduction: Reduction, count: i64) -> Epilogue {
     if reduction == Reduction::Mean { Epilogue::Divide(count as f64) } else { Epilogue::Identity }
 }
 
@@ -144,7 +144,7 @@ pub fn mse_loss_backward(
     pointwise("mse_loss_backward", [grad, self_, target], out, SquaredErrorGradient { factor })
 }
 
-/// `|self - target|`: the smooth loss without its smooth part.
+/// `|self - target|`: the smooth L1 loss with `beta` 0.
 pub fn l1_loss(self_: &Tensor, target: &Tensor, reduction: i64) -> Result<Tensor> {
     ops::smooth_l1_loss(self_, target, reduction, 0.0)
 }
@@ -245,13 +245,13 @@ pub fn binary_cross_entropy(
     out: &Tensor,
 ) -> Result<()> {
     if self_.numel() > 0 {
-        let (least, greatest) = ops::aminmax(self_, None, false)?;
-        let inside = as_dtype(&least, ScalarType::F64)?.item::<f64>()? >= 0.0
-            && as_dtype(&greatest, ScalarType::F64)?.item::<f64>()? <= 1.0;
+        let (min, max) = ops::aminmax(self_, None, false)?;
+        let inside = as_dtype(&min, ScalarType::F64)?.item::<f64>()? >= 0.0
+            && as_dtype(&max, ScalarType::F64)?.item::<f64>()? <= 1.0;
         ensure!(inside, InvalidArgument, "all elements of input should be between 0 and 1");
     }
     let weight = weight_or_one(weight)?;
-    reduced("binary_cross_entropy", [self_, target, &weight], reduction, out, CrossEntropy {})
+    reduced("binary_cross_entropy", [self_, target, &weight], reduction, out, Bce {})
 }
 
 /// Shape and type of [`binary_cross_entropy_backward`].
@@ -278,7 +278,7 @@ pub fn binary_cross_entropy_backward(
     let factor = Reduction::of(reduction)?.share(out.numel());
     let weight = weight_or_one(weight)?;
     let args = [grad, self_, target, &weight];
-    pointwise("binary_cross_entropy_backward", args, out, CrossEntropyGradient { factor })
+    pointwise("binary_cross_entropy_backward", args, out, BceGradient { factor })
 }
 
 /// Shape and type of [`binary_cross_entropy_with_logits`].
@@ -304,7 +304,7 @@ pub fn binary_cross_entropy_with_logits(
 ) -> Result<()> {
     let (weight, positive) = (weight_or_one(weight)?, weight_or_one(pos_weight)?);
     let args = [self_, target, &weight, &positive];
-    reduced("binary_cross_entropy_with_logits", args, reduction, out, LogitCrossEntropy {})
+    reduced("binary_cross_entropy_with_logits", args, reduction, out, BceWithLogits {})
 }
 
 /// Shape and type of [`kl_div`].
@@ -312,7 +312,7 @@ pub fn kl_div_meta(self_: &Tensor, target: &Tensor, reduction: i64, _log_target:
     loss_meta("kl_div", &[self_, target], reduction)
 }
 
-/// `target * (log(target) - self)`, where `target` may be given by its logarithm.
+/// `target * (log(target) - self)`, where `target` is given by its logarithm if `log_target`.
 pub fn kl_div(self_: &Tensor, target: &Tensor, reduction: i64, log_target: bool, out: &Tensor) -> Result<()> {
     if log_target {
         reduced("kl_div", [self_, target], reduction, out, Divergence::<true>)

@@ -1,25 +1,25 @@
-//! Normalizations: of the last dimensions (layer, rms), of channels over a batch, of groups of channels.
+//! Layer and RMS normalization of the last dimensions; batch normalization of channels; group normalization.
 
-mod batch;
-mod group;
-mod parts;
+mod batch_norm;
+mod common;
+mod group_norm;
 
-pub use batch::*;
-pub use group::{group_norm, native_group_norm, native_group_norm_backward};
+pub use batch_norm::*;
+pub use group_norm::{group_norm, native_group_norm, native_group_norm_backward};
 
-use crate::native::reduce::sum_prod_any::as_dtype;
-use crate::loops::row_ops::{
-    Affine, GradRows, ROWS_PER_PART, sum_parameter_grads, is_one_element, layer_norm_backward_rows, layer_norm_rows,
-    rms_norm_rows,
-};
 use crate::loops::reduce::computing_type;
+use crate::loops::row_ops::{
+    Affine, GradRows, ROWS_PER_PART, is_one_element, layer_norm_backward_rows, layer_norm_rows,
+    rms_norm_rows, sum_parameter_grads,
+};
+use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
+use common::{contiguous, no_gradient, parameter, statistics_dtype};
 use flambeau_core::{Result, ScalarType, ensure};
-use parts::{contiguous, no_gradient, parameter, statistics_dtype};
 
-/// The last dimensions, after checking that they are `normalized_shape` and that parameters have it too.
+/// The mask of the last dimensions, after checking that they and the parameters have `normalized_shape`.
 fn last_dims(
     name: &str,
     input: &Tensor,
@@ -66,7 +66,7 @@ pub fn layer_norm(
     Ok(ops::native_layer_norm(input, normalized_shape, weight, bias, eps)?.0)
 }
 
-/// Layer normalization, with the means and inverse deviations it found.
+/// Layer normalization, with the means and the inverse standard deviations.
 pub fn native_layer_norm(
     input: &Tensor,
     normalized_shape: &[i64],
@@ -118,48 +118,48 @@ pub fn native_layer_norm_backward(
     } else {
         no_gradient(input)?
     };
-    let wanted = [weight.filter(|_| output_mask[1]), bias.filter(|_| output_mask[2])];
+    let requested = [weight.filter(|_| output_mask[1]), bias.filter(|_| output_mask[2])];
     let [grad_weight, grad_bias] =
-        parameter_gradients(NAME, [grad_out, input], Some(&mean), &rstd, mask, wanted)?;
+        parameter_gradients(NAME, [grad_out, input], Some(&mean), &rstd, mask, requested)?;
     Ok((grad_input, grad_weight, grad_bias))
 }
 
-/// The gradients of weights and offsets that are wanted, of their sizes and types.
+/// The gradients of those of weight and bias that are given, with their sizes and types.
 fn parameter_gradients(
     name: &str,
     [grad_out, input]: [&Tensor; 2],
     mean: Option<&Tensor>,
     rstd: &Tensor,
     mask: DimMask,
-    wanted: [Option<&Tensor>; 2],
+    requested: [Option<&Tensor>; 2],
 ) -> Result<[Tensor; 2]> {
-    if wanted.iter().all(Option::is_none) {
+    if requested.iter().all(Option::is_none) {
         return Ok([no_gradient(input)?, no_gradient(input)?]);
     }
     let kernel = computing_type(input.dtype());
     let n = mask.count(input.sizes());
-    let lines = if n == 0 { 0 } else { input.numel() / n };
-    let parts = lines.div_euclid(ROWS_PER_PART as i64) + i64::from(lines % ROWS_PER_PART as i64 != 0);
+    let rows = if n == 0 { 0 } else { input.numel() / n };
+    let parts = rows.div_euclid(ROWS_PER_PART as i64) + i64::from(rows % ROWS_PER_PART as i64 != 0);
     let sums = TensorSpec::like(input, &[parts, 2, n]).with_dtype(kernel).allocate(name)?;
     if !input.device().is_meta() && sums.numel() > 0 {
         let repeated = grad_out.dtype() == kernel && is_one_element(grad_out);
         let grad = if repeated { grad_out.clone() } else { contiguous(grad_out, kernel)? };
         let grad = GradRows { tensor: &grad, row: if repeated { 0 } else { n as usize }, repeated };
         let x = contiguous(input, kernel)?;
-        sum_parameter_grads(grad, &x, mean, rstd, [lines as usize, n as usize], &sums)?;
+        sum_parameter_grads(grad, &x, mean, rstd, [rows as usize, n as usize], &sums)?;
     }
     let sums = ops::sum_dim_intlist(&sums, Some(&[0]), false, None)?;
-    let gradient = |place: i64, wanted: Option<&Tensor>| match wanted {
+    let gradient = |index: i64, requested: Option<&Tensor>| match requested {
         Some(parameter) => {
-            let sum = ops::select_int(&sums, 0, place)?;
+            let sum = ops::select_int(&sums, 0, index)?;
             ops::clone(&as_dtype(&ops::reshape(&sum, parameter.sizes())?, parameter.dtype())?, None)
         }
         None => no_gradient(input),
     };
-    Ok([gradient(0, wanted[0])?, gradient(1, wanted[1])?])
+    Ok([gradient(0, requested[0])?, gradient(1, requested[1])?])
 }
 
-/// Refuses a gradient of other sizes than the input, and statistics that are not one for each line.
+/// Checks that the gradient has the sizes of the input, and that there is one statistic for each row.
 fn check_backward(
     name: &str,
     [grad_out, input]: [&Tensor; 2],
@@ -174,10 +174,10 @@ fn check_backward(
         grad_out.sizes()
     );
     let outer = &input.sizes()[..input.dim() - normalized_shape.len()];
-    let lines = outer.iter().fold(1i64, |all, size| all.wrapping_mul(*size));
+    let rows = outer.iter().fold(1i64, |all, size| all.wrapping_mul(*size));
     for (which, statistic) in ["mean", "rstd"].iter().zip(statistics) {
-        let got = statistic.map_or(lines, Tensor::numel);
-        ensure!(got == lines, Shape, "{name}: expected `{which}` of {lines} elements but got {got}");
+        let got = statistic.map_or(rows, Tensor::numel);
+        ensure!(got == rows, Shape, "{name}: expected `{which}` of {rows} elements but got {got}");
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ pub fn rms_norm(
     Ok(ops::_fused_rms_norm(input, normalized_shape, weight, eps)?.0)
 }
 
-/// Root mean square normalization, with the inverse roots it found, of the computing type.
+/// Root mean square normalization, with the inverse roots of the mean squares, in the accumulation type.
 pub fn fused_rms_norm(
     input: &Tensor,
     normalized_shape: &[i64],
@@ -202,7 +202,7 @@ pub fn fused_rms_norm(
     const NAME: &str = "rms_norm";
     let mask = last_dims(NAME, input, normalized_shape, [weight, None])?;
     let kernel = computing_type(input.dtype());
-    let least = if kernel == ScalarType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let default_eps = if kernel == ScalarType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
     let out = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
     let sizes = mask.reduced_sizes(input.sizes(), true);
     let rrms = TensorSpec::like(input, &sizes).with_dtype(kernel).allocate(NAME)?;
@@ -214,7 +214,7 @@ pub fn fused_rms_norm(
             parameter(weight, kernel)?.as_ref(),
             [&out, &rrms],
             mask,
-            eps.unwrap_or(least),
+            eps.unwrap_or(default_eps),
         )?;
     }
     Ok((out, rrms))
@@ -239,7 +239,7 @@ pub fn fused_rms_norm_backward(
         let weight = parameter(weight, kernel)?;
         layer_norm_backward_rows([grad_out, input], None, &rstd, weight.as_ref(), &grad_input, mask)?;
     }
-    let wanted = [weight.filter(|_| output_mask[1]), None];
-    let [grad_weight, _] = parameter_gradients(NAME, [grad_out, input], None, &rstd, mask, wanted)?;
+    let requested = [weight.filter(|_| output_mask[1]), None];
+    let [grad_weight, _] = parameter_gradients(NAME, [grad_out, input], None, &rstd, mask, requested)?;
     Ok((if output_mask[0] { grad_input } else { no_gradient(input)? }, grad_weight))
 }

@@ -1,20 +1,22 @@
-//! Pooling over two and three dimensions: the greatest or the mean of each window, and the gradients.
+//! Pooling over one, two and three dimensions: the maximum or the mean of each window, and the gradients.
 
-mod adaptive;
-mod average;
-mod greatest;
+mod adaptive_pool;
+mod avg_pool;
+mod channels;
 mod guarded;
-mod max;
-mod mean;
-mod planes;
+mod max_pool;
+mod max_pool_2x2;
+mod max_unpool;
+mod max_window;
+mod mean_window;
+mod one_dim;
 mod spec;
-mod squares;
-mod unpool;
 mod windows;
 
-pub use adaptive::*;
-pub use average::*;
-pub use max::*;
-pub use unpool::*;
+pub use adaptive_pool::*;
+pub use avg_pool::*;
+pub use max_pool::*;
+pub use max_unpool::*;
+pub use one_dim::*;
 
-pub(in crate::native) use planes::Pooled;
+pub(in crate::native) use channels::PoolElement;

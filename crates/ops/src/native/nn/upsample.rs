@@ -1,12 +1,12 @@
-//! Images in another size. Every way is separable, so one dimension after the other is resized: by picking elements, or by
-//! sums of two or four neighbours.
+//! Images resized. Every interpolation is separable, so dimensions are resized one after another: by copying elements, or by
+//! weighted sums of two or four neighbours.
 
 use crate::loops::reduce::computing_type;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, ScalarType, bail, ensure, fallible};
 use smallvec::{SmallVec, smallvec};
 
-/// How elements of a larger or smaller dimension come about.
+/// The interpolation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nearest,
@@ -16,13 +16,13 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether a new element is one of the old ones, of any type.
-    fn picks(self) -> bool {
+    /// Whether each output element is a copy of an input element; then any type is supported.
+    fn copies_elements(self) -> bool {
         matches!(self, Kind::Nearest | Kind::NearestExact)
     }
 }
 
-/// A resizing: of how many dimensions, and how.
+/// The parameters of a resizing: the number of spatial dimensions and the interpolation.
 #[derive(Clone, Copy)]
 struct Resizing {
     name: &'static str,
@@ -31,12 +31,12 @@ struct Resizing {
     align_corners: bool,
 }
 
-/// The neighbours of one new element, and what each counts.
-type Taps = SmallVec<[(i64, f64); 4]>;
+/// The neighbours of one output element, and their interpolation weights.
+type Neighbors = SmallVec<[(i64, f64); 4]>;
 
 impl Resizing {
-    /// The sizes and scales of an overload that takes either.
-    fn wanted(
+    /// The output sizes for an overload that takes sizes or scale factors.
+    fn output_sizes(
         &self,
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -88,38 +88,39 @@ impl Resizing {
             "{name}: Input and output sizes should be greater than 0, but got input {own:?} output {sizes:?}"
         );
         ensure!(
-            self.kind.picks() || input.dtype().is_floating_point(),
+            self.kind.copies_elements() || input.dtype().is_floating_point(),
             NotImplemented,
             "\"{name}\" not implemented for '{}'",
             input.dtype()
         );
         let dtype = input.dtype();
-        let mut made = if self.kind.picks() { input.clone() } else { input.to(computing_type(dtype))? };
+        let mut made =
+            if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
         for (d, size) in sizes.iter().enumerate() {
             made = self.along(&made, 2 + d as i64, *size, scales[d])?;
         }
         ops::clone(&made.to(dtype)?, Some(input.suggest_memory_format()))
     }
 
-    /// With one dimension resized.
+    /// Resizes one dimension.
     fn along(&self, x: &Tensor, dim: i64, size: i64, scale: Option<f64>) -> Result<Tensor> {
         let n = x.size(dim)?;
         let double = x.dtype() == ScalarType::F64;
-        let all = fallible::collect((0..size).map(|at| self.taps(at, n, size, scale, double)))?;
-        let column = |tap: usize| -> Result<Tensor> {
-            let places = fallible::collect(all.iter().map(|taps| taps[tap].0))?;
-            x.index_select(dim, &Tensor::from_vec(places, &[size])?.to(x.device())?)
+        let all = fallible::collect((0..size).map(|index| self.neighbors(index, n, size, scale, double)))?;
+        let column = |k: usize| -> Result<Tensor> {
+            let indices = fallible::collect(all.iter().map(|neighbors| neighbors[k].0))?;
+            x.index_select(dim, &Tensor::from_vec(indices, &[size])?.to(x.device())?)
         };
-        if self.kind.picks() {
+        if self.kind.copies_elements() {
             return column(0);
         }
         let mut sizes = vec![1; x.dim()];
         sizes[dim as usize] = size;
         let mut sum: Option<Tensor> = None;
-        for tap in 0..all[0].len() {
-            let weights = fallible::collect(all.iter().map(|taps| taps[tap].1))?;
+        for k in 0..all[0].len() {
+            let weights = fallible::collect(all.iter().map(|neighbors| neighbors[k].1))?;
             let weights = Tensor::from_vec(weights, &sizes)?.to(x.dtype())?.to(x.device())?;
-            let part = column(tap)?.mul(&weights)?;
+            let part = column(k)?.mul(&weights)?;
             sum = Some(match sum {
                 Some(sum) => sum.add(&part)?,
                 None => part,
@@ -128,17 +129,17 @@ impl Resizing {
         sum.map_or_else(|| Ok(x.clone()), Ok)
     }
 
-    /// Which elements the new element `at` is made of. Scales are rounded to f32 where PyTorch's are.
-    fn taps(&self, at: i64, n: i64, size: i64, scale: Option<f64>, double: bool) -> Taps {
+    /// The neighbours of output element `index`. Scales are rounded to f32 where PyTorch rounds them.
+    fn neighbors(&self, index: i64, n: i64, size: i64, scale: Option<f64>, double: bool) -> Neighbors {
         let rounded = |x: f64| if double { x } else { f64::from(x as f32) };
         let given = scale.filter(|s| *s > 0.0).map(|s| 1.0 / s);
         let last = n - 1;
-        if self.kind.picks() {
+        if self.kind.copies_elements() {
             let step = given.unwrap_or(n as f64 / size as f64) as f32;
-            // The exact one looks at the middle of the new element, the other one at its beginning.
+            // The exact one samples at the centre of the output element, the other one at its beginning.
             let middle = if self.kind == Kind::NearestExact { 0.5 } else { 0.0 };
-            let place = (((at as f32 + middle) * step) as i64).min(last);
-            return smallvec![(place, 1.0)];
+            let source = (((index as f32 + middle) * step) as i64).min(last);
+            return smallvec![(source, 1.0)];
         }
         let step = match self.align_corners {
             true if size > 1 => last as f64 / (size - 1) as f64,
@@ -146,28 +147,28 @@ impl Resizing {
             false => given.unwrap_or(n as f64 / size as f64),
         };
         let step = rounded(step);
-        let place = if self.align_corners { step * at as f64 } else { step * (at as f64 + 0.5) - 0.5 };
-        let place = rounded(place);
+        let source = if self.align_corners { step * index as f64 } else { step * (index as f64 + 0.5) - 0.5 };
+        let source = rounded(source);
         match self.kind {
             Kind::Cubic => {
-                let first = place.floor();
-                let weights = cubic(rounded(place - first));
+                let first = source.floor();
+                let weights = cubic(rounded(source - first));
                 (-1..3)
                     .zip(weights)
                     .map(|(k, w)| ((first as i64).saturating_add(k).clamp(0, last), w))
                     .collect()
             }
             _ => {
-                let place = place.max(0.0);
-                let first = (place as i64).min(last);
-                let weight = rounded(place - first as f64).clamp(0.0, 1.0);
+                let source = source.max(0.0);
+                let first = (source as i64).min(last);
+                let weight = rounded(source - first as f64).clamp(0.0, 1.0);
                 smallvec![(first, 1.0 - weight), ((first + 1).min(last), weight)]
             }
         }
     }
 }
 
-/// What four neighbours count at `t` between the middle two: Keys, "Cubic convolution interpolation" (1981), a = -3/4.
+/// The weights of four neighbours at `t` between the middle two: Keys, "Cubic convolution interpolation" (1981), a = -3/4.
 fn cubic(t: f64) -> [f64; 4] {
     const A: f64 = -0.75;
     let near = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
@@ -177,14 +178,14 @@ fn cubic(t: f64) -> [f64; 4] {
 
 macro_rules! upsamples {
     ($($name:ident $vec:ident $kind:ident $dims:literal ($($scale:ident),*) ($($corners:ident)?);)*) => {$(
-        /// Resized to `output_size`; the scales, if given, decide where new elements lie.
+        /// Resized to `output_size`; the scales, if given, determine the positions of output elements instead of the sizes.
         pub fn $name(self_: &Tensor, output_size: &[i64] $(, $corners: bool)? $(, $scale: Option<f64>)*) -> Result<Tensor> {
             let align_corners = [$($corners,)? false][0];
             let how = Resizing { name: stringify!($name), dims: $dims, kind: Kind::$kind, align_corners };
             how.resized(self_, output_size, &[$($scale),*])
         }
 
-        /// The same to a size or by factors.
+        /// The same to a size or by scale factors.
         pub fn $vec(
             input: &Tensor,
             output_size: Option<&[i64]>
@@ -193,7 +194,7 @@ macro_rules! upsamples {
         ) -> Result<Tensor> {
             let align_corners = [$($corners,)? false][0];
             let how = Resizing { name: stringify!($name), dims: $dims, kind: Kind::$kind, align_corners };
-            let sizes = how.wanted(input, output_size, scale_factors)?;
+            let sizes = how.output_sizes(input, output_size, scale_factors)?;
             let mut scales = (0..$dims).map(|d| scale_factors.and_then(|f| f.get(d).copied()));
             ops::$name(input, &sizes $(, $corners)? $(, { let $scale = scales.next().flatten(); $scale })*)
         }

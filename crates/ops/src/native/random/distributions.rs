@@ -1,4 +1,4 @@
-//! Random numbers: element i, in the order of indices, depends on the seed and on i alone.
+//! In-place sampling of distributions. Element i, in row-major order, depends on the seed and on i alone.
 
 use crate::loops::{self, generate_by_word, generate_by_word64, generate_normal};
 use crate::vectorized::Convert;
@@ -10,8 +10,8 @@ pub(crate) fn generator_or_default(generator: Option<&Generator>) -> &Generator 
     generator.unwrap_or_else(|| Generator::default_cpu())
 }
 
-/// Calls `fill` on `self_`, or where it is not contiguous on a new tensor that is copied into it: values follow the order of
-/// indices, whatever that of memory.
+/// Calls `fill` on `self_`, or, if that is not contiguous, on a new tensor that is copied to it: values follow the row-major
+/// order of indices, not the order in memory.
 pub(crate) fn in_index_order(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Result<()>) -> Result<()> {
     if self_.is_contiguous() {
         return fill(self_);
@@ -21,9 +21,9 @@ pub(crate) fn in_index_order(self_: &Tensor, fill: impl FnOnce(&Tensor) -> Resul
     ops::copy_(self_, &dense, false)
 }
 
-/// Random words as numbers from 0 to below 1, with as many binary digits as the type holds.
+/// Types of uniform numbers from 0 to below 1, which have as many random bits as the significand.
 trait Uniform: Element + Convert + PartialOrd {
-    /// Digits of its significand.
+    /// Bits of the significand.
     const DIGITS: u32;
 }
 
@@ -77,7 +77,7 @@ pub fn uniform_(self_: &Tensor, from: f64, to: f64, generator: Option<&Generator
     let width = to - from;
     in_index_order(self_, |out| {
         dispatch_all_types!(floats, dtype, "uniform_", T => {
-            // Rounding may reach the end of the range, which is not part of it.
+            // Rounding may give `to`, which is not in the range.
             let (first, last) = (from, Convert::to_f64(T::of(to)));
             fill_uniform::<T>("uniform_", out, generator, move |u| {
                 let x = from + u * width;
@@ -92,7 +92,7 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
     ensure!(std >= 0.0, InvalidArgument, "normal expects std >= 0.0, but found std {std}");
     let generator = generator_or_default(generator);
     let dtype = self_.dtype();
-    // Pairs are made whole.
+    // The Box-Muller transform computes numbers in pairs.
     let count = self_.numel().saturating_add(self_.numel() % 2);
     in_index_order(self_, |out| match dtype {
         ScalarType::F64 => {
@@ -107,32 +107,32 @@ pub fn normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Generator
     })
 }
 
-/// Fills with functions of uniform numbers above 0 and below 1, of more digits than any type holds; what they give is rounded once, at
-/// the end, to a number within `bounds` of the type.
+/// Fills by inversion: `value` maps a uniform number strictly between 0 and 1, of 53 bits, to a number that is rounded once and
+/// clamped to the given range.
 fn fill_by_inverse<T: Uniform>(
     name: &str,
     out: &Tensor,
     generator: Option<&Generator>,
-    (least, most): (f64, f64),
+    (lowest, highest): (f64, f64),
     value: impl Fn(f64) -> f64 + Sync,
 ) -> Result<()> {
     let philox = generator_or_default(generator).reserve_words(out.numel(), 2)?;
-    let (least, most) = (T::of(least), T::of(most));
+    let (lowest, highest) = (T::of(lowest), T::of(highest));
     generate_by_word64::<T>(name, out, philox, |word| {
-        // Half a step away from both ends.
+        // Offset by half a step, so that neither 0 nor 1 occurs.
         let u = ((word >> 12) as f64 + 0.5) * 2f64.powi(-52);
-        let drawn = T::of(value(u));
-        if drawn < least {
-            least
-        } else if drawn > most {
-            most
+        let sample = T::of(value(u));
+        if sample < lowest {
+            lowest
+        } else if sample > highest {
+            highest
         } else {
-            drawn
+            sample
         }
     })
 }
 
-/// The least positive number of a floating point type that a draw may meet, and the greatest.
+/// The smallest positive and the largest finite number of a floating point type that a sample may have.
 fn range_of(dtype: ScalarType) -> (f64, f64) {
     match dtype {
         ScalarType::F16 => (half::f16::MIN_POSITIVE_SUBNORMAL.to_f64(), half::f16::MAX.to_f64()),
@@ -142,7 +142,7 @@ fn range_of(dtype: ScalarType) -> (f64, f64) {
     }
 }
 
-/// Fills with numbers of the exponential distribution, by the inverse of its probability: above 0, and finite.
+/// Fills with numbers of the exponential distribution, by the inverse of its cumulative distribution: above 0, and finite.
 pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
     ensure!(lambd > 0.0, InvalidArgument, "exponential_ expects lambda > 0.0, but found lambda={lambd}");
@@ -159,7 +159,7 @@ pub fn exponential_(self_: &Tensor, lambd: f64, generator: Option<&Generator>) -
     })
 }
 
-/// Fills with numbers of the Cauchy distribution, by the inverse of its probability: finite.
+/// Fills with finite numbers of the Cauchy distribution, by the inverse of its cumulative distribution.
 pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
     ensure!(sigma > 0.0, InvalidArgument, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
@@ -171,8 +171,8 @@ pub fn cauchy_(self_: &Tensor, median: f64, sigma: f64, generator: Option<&Gener
     );
     in_index_order(self_, |out| {
         dispatch_all_types!(floats, dtype, "cauchy_", T => {
-            let (_, most) = range_of(dtype);
-            fill_by_inverse::<T>("cauchy_", out, generator, (-most, most), |u| {
+            let (_, highest) = range_of(dtype);
+            fill_by_inverse::<T>("cauchy_", out, generator, (-highest, highest), |u| {
                 median + sigma * (std::f64::consts::PI * (u - 0.5)).tan()
             })
         })
@@ -187,14 +187,15 @@ pub fn geometric_(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Resu
     let failure = (-p).ln_1p();
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
     let scale = 2f64.powi(-53);
-    let most = if dtype.is_floating_point() { range_of(dtype).1 } else { whole_range(dtype).1 as f64 };
-    // Below 2^63, which the greatest i64 is not once it is a float.
-    let most = most.min(if dtype == ScalarType::I64 { 2f64.powi(63) - 1024.0 } else { f64::MAX });
+    let highest =
+        if dtype.is_floating_point() { range_of(dtype).1 } else { exact_integer_range(dtype).1 as f64 };
+    // Below 2^63, to which the maximum of i64 would be rounded in f64.
+    let highest = highest.min(if dtype == ScalarType::I64 { 2f64.powi(63) - 1024.0 } else { f64::MAX });
     in_index_order(self_, |out| {
         dispatch_all_types!(ordered_numbers, dtype, "geometric_", T => {
             generate_by_word64::<T>("geometric_", out, philox, |word| {
                 let u = (word >> 11) as f64 * scale;
-                T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().clamp(1.0, most)))
+                T::from_scalar(Scalar::Float(((-u).ln_1p() / failure).ceil().clamp(1.0, highest)))
             })
         })
     })
@@ -215,8 +216,8 @@ pub fn log_normal_(self_: &Tensor, mean: f64, std: f64, generator: Option<&Gener
     ops::copy_(self_, &ops::exp(&normal)?, false)
 }
 
-/// The whole numbers that a type holds without gaps: from the first to the second, both included.
-fn whole_range(dtype: ScalarType) -> (i64, i64) {
+/// The range of consecutive integers that a type represents exactly, with both bounds.
+fn exact_integer_range(dtype: ScalarType) -> (i64, i64) {
     let bits = 8 * dtype.size() as u32;
     match dtype {
         ScalarType::Bool => (0, 1),
@@ -229,30 +230,30 @@ fn whole_range(dtype: ScalarType) -> (i64, i64) {
     }
 }
 
-/// The greatest number of at most so many binary digits that is not above `value`.
+/// The largest number with at most so many significant bits that is not above `value`.
 fn rounded_down(value: i64, digits: u32) -> i64 {
     let excess = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(digits);
     // A shift rounds down, whatever the sign.
     value.checked_shr(excess).map_or(value, |short| short << excess)
 }
 
-/// Fills with whole numbers from `low`, of which there are `count`. A 64-bit word is scaled rather than divided: no value is
-/// likelier than another by more than `count / 2^64`.
-fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
+/// Fills with `count` consecutive integers from `low`. A random word of 64 bits is multiplied by `count` and shifted:
+/// probabilities differ relatively by at most `count / 2^64`.
+fn fill_integers(self_: &Tensor, low: i64, count: u128, generator: Option<&Generator>) -> Result<()> {
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 2)?;
-    // What is drawn is rounded to the type, but not out of the range.
+    // Samples are rounded to the type, but not out of the range.
     let last = low.wrapping_add((count - 1) as i64);
-    // The least of all integers is a power of two, which every type holds.
+    // The minimum of i64 is a power of two, which every type represents.
     let rounded_up =
         |value: i64, digits| value.checked_neg().map_or(value, |positive| -rounded_down(positive, digits));
-    let (least, most) = match self_.dtype() {
+    let (lowest, highest) = match self_.dtype() {
         ScalarType::F16 => (rounded_up(low, 11), rounded_down(last, 11)),
         ScalarType::BF16 => (rounded_up(low, 8), rounded_down(last, 8)),
         ScalarType::F32 => (rounded_up(low, 24), rounded_down(last, 24)),
         ScalarType::F64 => (rounded_up(low, 53), rounded_down(last, 53)),
         _ => (low, last),
     };
-    let within = |value: i64| if least <= most { value.clamp(least, most) } else { value };
+    let within = |value: i64| if lowest <= highest { value.clamp(lowest, highest) } else { value };
     in_index_order(self_, |out| {
         dispatch_all_types!(ordered, self_.dtype(), "random_", T => generate_by_word64::<T>("random_", out, philox, |word| {
             let step = (u128::from(word) * count) >> 64;
@@ -261,21 +262,21 @@ fn fill_whole(self_: &Tensor, low: i64, count: u128, generator: Option<&Generato
     })
 }
 
-/// Fills with whole numbers from 0 to the greatest of the type; to 2^24 for `float32`, and so on.
+/// Fills with integers from 0 to the maximum of the type, or to the last of consecutive integers: 2^24 for `float32`.
 pub fn random_(self_: &Tensor, generator: Option<&Generator>) -> Result<()> {
-    let (_, most) = whole_range(self_.dtype());
-    fill_whole(self_, 0, most as u128 + 1, generator)
+    let (_, highest) = exact_integer_range(self_.dtype());
+    fill_integers(self_, 0, highest as u128 + 1, generator)
 }
 
-/// Fills with whole numbers from 0 to below `to`.
+/// Fills with integers from 0 to below `to`.
 pub fn random_to(self_: &Tensor, to: i64, generator: Option<&Generator>) -> Result<()> {
     random_from(self_, 0, Some(to), generator)
 }
 
-/// Fills with whole numbers from `from` to below `to`, or to the greatest of the type.
+/// Fills with integers from `from` to below `to`, or to the maximum of the type.
 pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option<&Generator>) -> Result<()> {
     let dtype = self_.dtype();
-    let (least, most) = whole_range(dtype);
+    let (lowest, highest) = exact_integer_range(dtype);
     let last = match to {
         Some(to) => {
             ensure!(
@@ -285,21 +286,21 @@ pub fn random_from(self_: &Tensor, from: i64, to: Option<i64>, generator: Option
             );
             to - 1
         }
-        None => most,
+        None => highest,
     };
     for (name, value) in [("from", from), ("to - 1", last)] {
         let inside = if dtype.is_floating_point() {
             Scalar::Int(value).check_range(dtype).is_ok()
         } else {
-            (least..=most).contains(&value)
+            (lowest..=highest).contains(&value)
         };
         ensure!(inside, InvalidArgument, "random_: {name} is out of bounds for {dtype}");
     }
     ensure!(from <= last, InvalidArgument, "random_ expects 'from' to be at most {last}, but got {from}");
-    fill_whole(self_, from, (i128::from(last) - i128::from(from) + 1) as u128, generator)
+    fill_integers(self_, from, (i128::from(last) - i128::from(from) + 1) as u128, generator)
 }
 
-/// Fills with ones of probability `p`, and zeros.
+/// Fills with ones, with probability `p`, and zeros.
 pub fn bernoulli_float(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<()> {
     ensure!((0.0..=1.0).contains(&p), InvalidArgument, "bernoulli_ expects p to be in [0, 1], but got p={p}");
     let philox = generator_or_default(generator).reserve_words(self_.numel(), 1)?;
@@ -311,7 +312,7 @@ pub fn bernoulli_float(self_: &Tensor, p: f64, generator: Option<&Generator>) ->
     })
 }
 
-/// Fills with ones of the probability that `p` gives at the same place, and zeros.
+/// Fills with ones, with the probability that `p` has at the same index, and zeros.
 pub fn bernoulli_tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator>) -> Result<()> {
     let dtype = p.dtype();
     ensure!(

@@ -1,46 +1,46 @@
-//! Random counts: of events at a rate, and of successes among trials. Element i depends on the seed and on i alone.
+//! Samples of the Poisson and the binomial distribution. Element i depends on the seed and on i alone.
 
-use crate::native::random::distributions::generator_or_default;
 use crate::native::guarded_slices::{fill, with_slices};
+use crate::native::random::distributions::generator_or_default;
 use crate::structured::TensorSpec;
 use crate::{Tensor, loops, ops};
 use flambeau_core::{Generator, MemoryFormat, Philox, Result, Scalar, ScalarType, ensure};
 
-/// Uniform numbers for one element. An attempt takes two and succeeds four times of five at least, so that all are used up
-/// once in 10^22 elements; then the count is the most probable one.
-const DRAWS: u64 = 64;
-/// Below this mean counts are found by adding up probabilities, above by rejection.
+/// Uniform numbers for one element. Each attempt of rejection sampling takes two and succeeds with a probability of at least 0.8,
+/// so that all attempts fail for one of 10^22 elements; the sample is the mode of the distribution then.
+const UNIFORMS: u64 = 64;
+/// Distributions with a smaller mean are sampled by inversion, others by rejection.
 const SMALL: f64 = 10.0;
 
 /// The uniform numbers of one element, from 0 to below 1.
-struct Draws {
+struct Uniforms {
     philox: Philox,
     next: u64,
     end: u64,
 }
 
-impl Draws {
+impl Uniforms {
     fn of(philox: Philox, element: usize) -> Self {
-        let next = element as u64 * DRAWS;
-        Draws { philox, next, end: next + DRAWS }
+        let next = element as u64 * UNIFORMS;
+        Uniforms { philox, next, end: next + UNIFORMS }
     }
 
-    fn uniform(&mut self) -> f64 {
+    fn draw(&mut self) -> f64 {
         self.next += 1;
         (self.philox.word64(self.next - 1) >> 11) as f64 * 2f64.powi(-53)
     }
 
     fn pair(&mut self) -> Option<(f64, f64)> {
-        (self.next + 2 <= self.end).then(|| (self.uniform(), self.uniform()))
+        (self.next + 2 <= self.end).then(|| (self.draw(), self.draw()))
     }
 }
 
-/// The first count whose probability and those of all before it add up to a uniform number. `first` is the probability of 0,
-/// `ratio(k)` that of `k` by that of `k - 1`.
-fn by_inversion(u: f64, first: f64, most: f64, ratio: impl Fn(f64) -> f64) -> f64 {
+/// Inversion: the smallest count whose cumulative probability exceeds the uniform number `u`. `first` is the probability of 0 and
+/// `ratio(k)` the probability of `k` divided by that of `k - 1`.
+fn by_inversion(u: f64, first: f64, highest: f64, ratio: impl Fn(f64) -> f64) -> f64 {
     let (mut count, mut probability, mut sum) = (0.0, first, first);
-    // Past 200 there is nothing left to add at such means but what rounding has lost.
-    while u >= sum && count < most.min(200.0) {
+    // For means below `SMALL`, the probability of more than 200 is below the rounding error of the sum.
+    while u >= sum && count < highest.min(200.0) {
         count += 1.0;
         probability *= ratio(count);
         sum += probability;
@@ -48,7 +48,7 @@ fn by_inversion(u: f64, first: f64, most: f64, ratio: impl Fn(f64) -> f64) -> f6
     count
 }
 
-/// `ln(k!)`: a sum, or Stirling's series, which from 16 on is exact to the last digits.
+/// `ln(k!)`: a sum, or Stirling's series, whose error is of the order of rounding errors from 16 on.
 fn ln_factorial(k: f64) -> f64 {
     if k < 16.0 {
         return (2..=k as u32).map(|n| f64::from(n).ln()).sum();
@@ -59,9 +59,9 @@ fn ln_factorial(k: f64) -> f64 {
 }
 
 /// Hörmann, "The transformed rejection method for generating Poisson random variables" (1993): `PTRS`.
-fn poisson_of(rate: f64, mut draws: Draws) -> f64 {
+fn poisson_of(rate: f64, mut uniforms: Uniforms) -> f64 {
     if rate < SMALL {
-        return by_inversion(draws.uniform(), (-rate).exp(), f64::INFINITY, |k| rate / k);
+        return by_inversion(uniforms.draw(), (-rate).exp(), f64::INFINITY, |k| rate / k);
     }
     if !rate.is_finite() {
         return rate;
@@ -69,7 +69,7 @@ fn poisson_of(rate: f64, mut draws: Draws) -> f64 {
     let b = 0.931 + 2.53 * rate.sqrt();
     let a = -0.059 + 0.02483 * b;
     let (steepness, squeeze) = (1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2.0));
-    while let Some((u, v)) = draws.pair() {
+    while let Some((u, v)) = uniforms.pair() {
         let u = u - 0.5;
         let edge = 0.5 - u.abs();
         let k = ((2.0 * a / edge + b) * u + rate + 0.43).floor();
@@ -88,7 +88,7 @@ fn poisson_of(rate: f64, mut draws: Draws) -> f64 {
 }
 
 /// Hörmann, "The generation of binomial random variates" (1993): `BTRS`.
-fn binomial_of(count: f64, probability: f64, mut draws: Draws) -> f64 {
+fn binomial_of(count: f64, probability: f64, mut uniforms: Uniforms) -> f64 {
     if count.is_nan() || probability.is_nan() {
         return f64::NAN;
     }
@@ -100,20 +100,20 @@ fn binomial_of(count: f64, probability: f64, mut draws: Draws) -> f64 {
         return count;
     }
     if probability > 0.5 {
-        return count - binomial_of(count, 1.0 - probability, draws);
+        return count - binomial_of(count, 1.0 - probability, uniforms);
     }
     let (p, q) = (probability, 1.0 - probability);
     let odds = p / q;
     if count * p < SMALL {
         let first = (count * (-p).ln_1p()).exp();
-        return by_inversion(draws.uniform(), first, count, |k| odds * (count - k + 1.0) / k);
+        return by_inversion(uniforms.draw(), first, count, |k| odds * (count - k + 1.0) / k);
     }
     let mode = ((count + 1.0) * p).floor();
     let deviation = (count * p * q).sqrt();
     let b = 1.15 + 2.53 * deviation;
     let a = -0.0873 + 0.0248 * b + 0.01 * p;
     let (steepness, squeeze) = ((2.83 + 5.1 / b) * deviation, 0.92 - 4.2 / b);
-    while let Some((u, v)) = draws.pair() {
+    while let Some((u, v)) = uniforms.pair() {
         let u = u - 0.5;
         let edge = 0.5 - u.abs();
         let k = ((2.0 * a / edge + b) * u + count * p + 0.5).floor();
@@ -133,18 +133,18 @@ fn binomial_of(count: f64, probability: f64, mut draws: Draws) -> f64 {
     mode
 }
 
-/// In plain order and 64 bits, in which counts are exact that any type holds.
-fn wide(tensor: &Tensor) -> Result<Tensor> {
+/// Contiguous and in f64, in which all counts are exact that any type represents.
+fn in_f64(tensor: &Tensor) -> Result<Tensor> {
     let format = Some(MemoryFormat::Contiguous);
     crate::native::factory::copy::to_copy(tensor, Some(ScalarType::F64), None, None, None, false, format)
 }
 
-/// One count for each element of the parameters, in the type of the first.
+/// A count for each element of the parameters, in the type of the first.
 fn counted<const N: usize>(
     name: &str,
     parameters: [&Tensor; N],
     generator: Option<&Generator>,
-    count: impl Fn([f64; N], Draws) -> f64 + Sync,
+    count: impl Fn([f64; N], Uniforms) -> f64 + Sync,
 ) -> Result<Tensor> {
     let dtype = parameters[0].dtype();
     for parameter in parameters {
@@ -159,8 +159,8 @@ fn counted<const N: usize>(
     let made =
         TensorSpec::like(parameters[0], parameters[0].sizes()).with_dtype(ScalarType::F64).allocate(name)?;
     if !made.device().is_meta() {
-        let wide: Vec<Tensor> = parameters.into_iter().map(wide).collect::<Result<_>>()?;
-        let philox = generator_or_default(generator).reserve_words(made.numel(), 2 * DRAWS)?;
+        let wide: Vec<Tensor> = parameters.into_iter().map(in_f64).collect::<Result<_>>()?;
+        let philox = generator_or_default(generator).reserve_words(made.numel(), 2 * UNIFORMS)?;
         with_slices(name, &wide.iter().collect::<Vec<_>>(), &[&made], |s| {
             let mut from: [&[f64]; N] = [&[]; N];
             for (nr, from) in from.iter_mut().enumerate() {
@@ -168,7 +168,7 @@ fn counted<const N: usize>(
             }
             fill(s.write::<f64>(0)?, 1, |range, part| {
                 for (to, i) in part.iter_mut().zip(range) {
-                    *to = count(from.map(|values| values[i]), Draws::of(philox, i));
+                    *to = count(from.map(|values| values[i]), Uniforms::of(philox, i));
                 }
             });
             Ok(())
@@ -182,11 +182,13 @@ pub fn poisson(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> 
     const NAME: &str = "poisson";
     let possible = self_.device().is_meta() || loops::all_true(&ops::ge_scalar(self_, Scalar::Int(0))?)?;
     ensure!(possible, InvalidArgument, "{NAME}: invalid Poisson rate, expected rate to be non-negative");
-    counted(NAME, [self_], generator, |[rate], draws| poisson_of(rate, draws))
+    counted(NAME, [self_], generator, |[rate], uniforms| poisson_of(rate, uniforms))
 }
 
 /// Counts of successes among `count` trials of probability `prob`: of the binomial distribution.
 pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let both = ops::broadcast_tensors(&[count.clone(), prob.clone()])?;
-    counted("binomial", [&both[0], &both[1]], generator, |[count, p], draws| binomial_of(count, p, draws))
+    counted("binomial", [&both[0], &both[1]], generator, |[count, p], uniforms| {
+        binomial_of(count, p, uniforms)
+    })
 }

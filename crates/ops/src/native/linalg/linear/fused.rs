@@ -1,4 +1,4 @@
-//! The linear layer in one operator: rows of features times a matrix that is read transposed; and the gradient of that matrix.
+//! `linear` in one operator, without a node for the transposition of the weight; and the gradient of the weight.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
 use crate::native::linalg::matmul::{Batch, ensure_same_device};
@@ -9,25 +9,25 @@ use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Access, DimVec, Result, bail, ensure, shape, with_guards};
 use std::borrow::Cow;
 
-/// Whether [`super::linear`] is [`_linear`]: of features whose rows count as one matrix, and operands of one type.
-pub(super) fn fits(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
+/// Whether [`super::linear`] can be [`_linear`]: for an input whose rows are one matrix, and operands of one type and device.
+pub(super) fn can_fuse(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
     let alike = |t: &Tensor| t.dtype() == input.dtype() && t.device() == input.device();
     input.dim() > 1
-        && takes(input, weight, bias)
+        && sizes_match(input, weight, bias)
         && alike(weight)
         && bias.is_none_or(alike)
-        && (input.dim() == 2 || super::folds(input, weight))
+        && (input.dim() == 2 || super::can_fold(input, weight))
 }
 
-/// Whether the sizes are those of a layer.
-fn takes(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
+/// Whether the sizes of the operands match.
+fn sizes_match(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> bool {
     let ([.., features], [outputs, inner]) = (input.sizes(), weight.sizes()) else { return false };
     features == inner && bias.is_none_or(|bias| bias.sizes() == [*outputs])
 }
 
 fn check(name: &str, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
     ensure!(
-        takes(input, weight, bias),
+        sizes_match(input, weight, bias),
         Shape,
         "{name}: expected `input` of .. x in, `weight` of out x in and `bias` of out, but got {:?}, {:?} and {:?}",
         input.sizes(),
@@ -49,7 +49,7 @@ fn ensure_alike(name: &str, input: &Tensor, other: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Those of `input`, with `weight`'s number of outputs in the place of the features.
+/// The sizes of `input`, with the last one replaced by the number of outputs.
 fn output_sizes(input: &Tensor, weight: &Tensor) -> DimVec {
     let mut sizes = DimVec::from_slice(input.sizes());
     if let (Some(last), [outputs, _]) = (sizes.last_mut(), weight.sizes()) {
@@ -58,7 +58,7 @@ fn output_sizes(input: &Tensor, weight: &Tensor) -> DimVec {
     sizes
 }
 
-/// The rows of `tensor` as one matrix, which is a copy where no strides say so.
+/// The rows of `tensor` as one matrix, which is a copy if no strides describe it.
 fn rows(tensor: &Tensor) -> Result<Cow<'_, Tensor>> {
     match tensor.sizes() {
         [_, _] => Ok(Cow::Borrowed(tensor)),
@@ -78,11 +78,11 @@ pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>, out: &Ten
     const NAME: &str = "_linear";
     let input = &*rows(input)?;
     let read = [input, weight, bias.unwrap_or(weight)].map(|t| (t.storage(), Access::Read));
-    let wanted = [(out.storage(), Access::Write), read[0], read[1], read[2]];
-    with_guards(&wanted[..3 + usize::from(bias.is_some())], |guarded| {
+    let accesses = [(out.storage(), Access::Write), read[0], read[1], read[2]];
+    with_guards(&accesses[..3 + usize::from(bias.is_some())], |guarded| {
         ensure_unchanged(&[input, weight, bias.unwrap_or(weight)])?;
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
-            let (x, w) = (Batch::<T>::matrices(guarded, input), Batch::matrices(guarded, weight).turned());
+            let (x, w) = (Batch::<T>::matrices(guarded, input), Batch::matrices(guarded, weight).transposed());
             let (y, bias) = (Batch::dense_rows(guarded, out), bias.map(|bias| Batch::repeated(guarded, bias)));
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
             y.packing(&x, || unsafe { y.take_product(&x, &w, bias.as_ref()) })
@@ -112,12 +112,12 @@ pub fn _linear_weight_backward_meta(grad_output: &Tensor, input: &Tensor) -> Res
 pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor, out: &Tensor) -> Result<()> {
     const NAME: &str = "_linear_weight_backward";
     let (grad, input) = (&*rows(grad_output)?, &*rows(input)?);
-    let wanted =
+    let accesses =
         [(grad.storage(), Access::Read), (input.storage(), Access::Read), (out.storage(), Access::Write)];
-    with_guards(&wanted, |guarded| {
+    with_guards(&accesses, |guarded| {
         ensure_unchanged(&[grad, input])?;
         dispatch_all_types!(numbers, out.dtype(), NAME, T => {
-            let (g, x) = (Batch::<T>::matrices(guarded, grad).turned(), Batch::matrices(guarded, input));
+            let (g, x) = (Batch::<T>::matrices(guarded, grad).transposed(), Batch::matrices(guarded, input));
             let w = Batch::dense_rows(guarded, out);
             // SAFETY: the guards are held; `out` is fresh and dense, and has the product's sizes.
             w.packing(&g, || unsafe { w.take_product(&g, &x, None) })

@@ -1,15 +1,15 @@
-//! Scores of a block of queries, made into weights: a lane is a query, so that sums over keys never leave their lane.
+//! The softmax of a block of scores. A lane is a query, so that sums over keys need no horizontal reduction.
 #![expect(unsafe_code, reason = "a block of scores is raw memory; vector registers")]
 
 use crate::vectorized::{
-    Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Ordered, CodegenAnchor, Vector, dispatch,
+    CodegenAnchor, Float, FloatElement, FloatLanes, Isa, Kernel, Mask, Number, Ordered, Vector, dispatch,
 };
 use flambeau_core::Element;
 
-/// Keys whose weights are added up by themselves, so that a long sum does not lose its digits.
+/// Keys whose weights are summed before they are added to the total: partial sums keep rounding errors small.
 const RUN: usize = 64;
 
-/// A row for each key, a column for each query of a block.
+/// The scores of a block: a row for each key, a column for each query.
 #[derive(Clone, Copy)]
 pub(super) struct Scores<T> {
     pub(super) at: *mut T,
@@ -17,47 +17,47 @@ pub(super) struct Scores<T> {
     pub(super) pitch: usize,
     pub(super) keys: usize,
     pub(super) queries: usize,
-    /// How many keys the first query sees. Each next one sees one more, as far as there are.
-    pub(super) open: usize,
+    /// The number of keys visible to the first query. To each following query one more key is visible, up to `keys`.
+    pub(super) visible_to_first: usize,
 }
 
-/// What is known of each query of a block: its greatest score, and the inverse of the sum of its exponentials.
+/// For each query of a block the maximum of its scores, and the inverse of the sum of their exponentials.
 #[derive(Clone, Copy)]
 pub(super) struct Statistics<T> {
-    pub(super) greatest: *mut T,
+    pub(super) max_score: *mut T,
     pub(super) inverse: *mut T,
 }
 
-/// Adjacent columns that fill a vector, or what is left of them.
+/// Adjacent columns that fill a vector, or the last columns.
 #[derive(Clone, Copy)]
 struct Group<T> {
     scores: Scores<T>,
     first: usize,
     count: usize,
-    /// Keys that all of these queries see, and keys that some of them sees.
-    clear: usize,
-    seen: usize,
+    /// The number of keys visible to all of these queries, and to any of them.
+    all_visible: usize,
+    any_visible: usize,
 }
 
 impl<T: Copy> Group<T> {
     #[inline(always)]
     fn new(scores: Scores<T>, first: usize, lanes: usize) -> Self {
         let count = lanes.min(scores.queries - first);
-        let clear = (scores.open + first).min(scores.keys);
-        let seen = (scores.open + first + count - 1).min(scores.keys);
-        Group { scores, first, count, clear, seen }
+        let all_visible = (scores.visible_to_first + first).min(scores.keys);
+        let any_visible = (scores.visible_to_first + first + count - 1).min(scores.keys);
+        Group { scores, first, count, all_visible, any_visible }
     }
 
-    /// The place of these columns in the row of `key`, of a block laid out as the scores.
+    /// The offset of these columns in the row of `key`, of a block laid out as the scores.
     #[inline(always)]
-    fn place(&self, key: usize) -> usize {
+    fn offset(&self, key: usize) -> usize {
         key * self.scores.pitch + self.first
     }
 
-    /// The queries that do not see `key`, one that some query sees and not all.
+    /// The queries to which `key` is not visible. It is visible to some but not to all of them.
     #[inline(always)]
     fn hidden<M: Mask>(&self, key: usize) -> M {
-        M::first(key + 1 - self.scores.open - self.first)
+        M::first(key + 1 - self.scores.visible_to_first - self.first)
     }
 
     /// # Safety
@@ -68,7 +68,7 @@ impl<T: Copy> Group<T> {
         T: FloatLanes<I>,
     {
         // SAFETY: the block has these elements.
-        unsafe { T::load_up_to(block.add(self.place(key)), self.count) }
+        unsafe { T::load_up_to(block.add(self.offset(key)), self.count) }
     }
 
     /// # Safety
@@ -79,56 +79,57 @@ impl<T: Copy> Group<T> {
         T: FloatLanes<I>,
     {
         // SAFETY: the block has these elements.
-        unsafe { T::store_up_to(value, block.add(self.place(key)), self.count) }
+        unsafe { T::store_up_to(value, block.add(self.offset(key)), self.count) }
     }
 
-    /// Zeros for the keys that none of these queries sees.
+    /// Writes zeros for the keys that are visible to none of these queries.
     ///
     /// # Safety
     /// - As [`Self::store`].
     #[inline(always)]
-    unsafe fn hide<I: Isa>(&self, block: *mut T)
+    unsafe fn zero_hidden<I: Isa>(&self, block: *mut T)
     where
         T: FloatLanes<I>,
     {
-        for key in self.seen..self.scores.keys {
+        for key in self.any_visible..self.scores.keys {
             // SAFETY: the caller's condition.
             unsafe { self.store::<I>(block, key, T::Vector::zero()) }
         }
     }
 
-    /// The greatest score of each query, or 0 where it sees no key with a chance. NaNs are left to the exponentials.
+    /// The maximum score of each query, or 0 where all scores are minus infinity. NaNs are ignored here; the exponentials
+    /// propagate them.
     ///
     /// # Safety
     /// - The scores are readable.
     #[inline(always)]
-    unsafe fn greatest<I: Isa>(&self) -> T::Vector
+    unsafe fn max_score<I: Isa>(&self) -> T::Vector
     where
         T: FloatLanes<I>,
     {
         let lowest = T::Vector::constant(f64::NEG_INFINITY);
-        // Four at a time, so that one comparison need not wait for the other.
-        let (mut four, whole) = ([lowest; 4], self.clear - self.clear % 4);
-        // SAFETY: rows below `seen`.
+        // Four independent maxima, so that their latencies overlap.
+        let (mut four, whole) = ([lowest; 4], self.all_visible - self.all_visible % 4);
+        // SAFETY: rows below `any_visible`.
         unsafe {
             for key in (0..whole).step_by(4) {
-                for (i, greatest) in four.iter_mut().enumerate() {
-                    *greatest = self.load::<I>(self.scores.at, key + i).max(*greatest);
+                for (i, max_score) in four.iter_mut().enumerate() {
+                    *max_score = self.load::<I>(self.scores.at, key + i).max(*max_score);
                 }
             }
-            for key in whole..self.clear {
+            for key in whole..self.all_visible {
                 four[0] = self.load::<I>(self.scores.at, key).max(four[0]);
             }
-            for key in self.clear..self.seen {
+            for key in self.all_visible..self.any_visible {
                 let score = self.load::<I>(self.scores.at, key);
                 four[1] = T::Vector::select(self.hidden(key), lowest, score).max(four[1]);
             }
         }
-        let greatest = four[0].max(four[1]).max(four[2].max(four[3]));
-        T::Vector::select(greatest.eq(lowest), T::Vector::zero(), greatest)
+        let max_score = four[0].max(four[1]).max(four[2].max(four[3]));
+        T::Vector::select(max_score.eq(lowest), T::Vector::zero(), max_score)
     }
 
-    /// `e^(score - shift)` in place of every score, and their sums.
+    /// Replaces each score by `e^(score - shift)` and returns their sums.
     ///
     /// # Safety
     /// - The scores are readable and writable.
@@ -141,14 +142,14 @@ impl<T: Copy> Group<T> {
         let mut total = zero;
         // SAFETY: rows below `keys`.
         unsafe {
-            for start in (0..self.seen).step_by(RUN) {
-                let (end, mut sum) = ((start + RUN).min(self.seen), zero);
-                for key in start..end.min(self.clear) {
+            for start in (0..self.any_visible).step_by(RUN) {
+                let (end, mut sum) = ((start + RUN).min(self.any_visible), zero);
+                for key in start..end.min(self.all_visible) {
                     let weight = (self.load::<I>(at, key) - shift).exp();
                     self.store::<I>(at, key, weight);
                     sum = sum + weight;
                 }
-                for key in start.max(self.clear)..end {
+                for key in start.max(self.all_visible)..end {
                     let weight = (self.load::<I>(at, key) - shift).exp();
                     let weight = T::Vector::select(self.hidden(key), zero, weight);
                     self.store::<I>(at, key, weight);
@@ -156,17 +157,17 @@ impl<T: Copy> Group<T> {
                 }
                 total = total + sum;
             }
-            self.hide::<I>(at);
+            self.zero_hidden::<I>(at);
         }
         total
     }
 
-    /// Weights in place of scores, and the sums of weight times slope.
+    /// Replaces scores by weights and returns the sums of weight times gradient of the weight.
     ///
     /// # Safety
     /// - Both blocks are laid out as the scores, and these are writable.
     #[inline(always)]
-    unsafe fn weights<I: Isa>(&self, slopes: *const T, shift: T::Vector, inverse: T::Vector) -> T::Vector
+    unsafe fn weights<I: Isa>(&self, score_grads: *const T, shift: T::Vector, inverse: T::Vector) -> T::Vector
     where
         T: FloatLanes<I>,
     {
@@ -174,95 +175,96 @@ impl<T: Copy> Group<T> {
         let mut total = zero;
         // SAFETY: rows below `keys`.
         unsafe {
-            for start in (0..self.seen).step_by(RUN) {
-                let (end, mut sum) = ((start + RUN).min(self.seen), zero);
-                for key in start..end.min(self.clear) {
+            for start in (0..self.any_visible).step_by(RUN) {
+                let (end, mut sum) = ((start + RUN).min(self.any_visible), zero);
+                for key in start..end.min(self.all_visible) {
                     let weight = (self.load::<I>(at, key) - shift).exp() * inverse;
                     self.store::<I>(at, key, weight);
-                    sum = weight.mul_add(self.load::<I>(slopes, key), sum);
+                    sum = weight.mul_add(self.load::<I>(score_grads, key), sum);
                 }
-                for key in start.max(self.clear)..end {
+                for key in start.max(self.all_visible)..end {
                     let hidden = self.hidden(key);
                     let weight = (self.load::<I>(at, key) - shift).exp() * inverse;
                     let weight = T::Vector::select(hidden, zero, weight);
                     self.store::<I>(at, key, weight);
-                    let slope = T::Vector::select(hidden, zero, self.load::<I>(slopes, key));
-                    sum = weight.mul_add(slope, sum);
+                    let score_grad = T::Vector::select(hidden, zero, self.load::<I>(score_grads, key));
+                    sum = weight.mul_add(score_grad, sum);
                 }
                 total = total + sum;
             }
-            self.hide::<I>(at);
+            self.zero_hidden::<I>(at);
         }
         total
     }
 
-    /// `weight * (slope - mean)` in place of every slope.
+    /// Replaces each gradient of a weight by that of its score, `weight * (gradient - mean)`.
     ///
     /// # Safety
-    /// - Both blocks are laid out as the scores, and the slopes are writable.
+    /// - Both blocks are laid out as the scores, and the score_grads are writable.
     #[inline(always)]
-    unsafe fn through_softmax<I: Isa>(&self, slopes: *mut T, mean: T::Vector)
+    unsafe fn through_softmax<I: Isa>(&self, score_grads: *mut T, mean: T::Vector)
     where
         T: FloatLanes<I>,
     {
         // SAFETY: rows below `keys`.
         unsafe {
-            for key in 0..self.clear {
-                let slope = self.load::<I>(slopes, key) - mean;
-                self.store::<I>(slopes, key, self.load::<I>(self.scores.at, key) * slope);
+            for key in 0..self.all_visible {
+                let score_grad = self.load::<I>(score_grads, key) - mean;
+                self.store::<I>(score_grads, key, self.load::<I>(self.scores.at, key) * score_grad);
             }
-            for key in self.clear..self.seen {
-                let slope = self.load::<I>(self.scores.at, key) * (self.load::<I>(slopes, key) - mean);
-                let slope = T::Vector::select(self.hidden(key), T::Vector::zero(), slope);
-                self.store::<I>(slopes, key, slope);
+            for key in self.all_visible..self.any_visible {
+                let score_grad =
+                    self.load::<I>(self.scores.at, key) * (self.load::<I>(score_grads, key) - mean);
+                let score_grad = T::Vector::select(self.hidden(key), T::Vector::zero(), score_grad);
+                self.store::<I>(score_grads, key, score_grad);
             }
-            self.hide::<I>(slopes);
+            self.zero_hidden::<I>(score_grads);
         }
     }
 }
 
-struct Weigh<T>(Scores<T>, Statistics<T>);
+struct SoftmaxScores<T>(Scores<T>, Statistics<T>);
 
-impl<T> CodegenAnchor for Weigh<T> {
+impl<T> CodegenAnchor for SoftmaxScores<T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Weigh<T> {
+impl<I: Isa, T: FloatLanes<I>> Kernel<I> for SoftmaxScores<T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let (Weigh(scores, to), zero) = (self, T::Vector::zero());
+        let (SoftmaxScores(scores, to), zero) = (self, T::Vector::zero());
         for first in (0..scores.queries).step_by(T::Vector::LANES) {
             let group = Group::new(scores, first, T::Vector::LANES);
-            // SAFETY: the block is as it says, and the statistics take a number for each query.
+            // SAFETY: the block has these sizes, and the statistics take an element for each query.
             unsafe {
-                let greatest = group.greatest::<I>();
-                let sum = group.exponentials::<I>(greatest);
+                let max_score = group.max_score::<I>();
+                let sum = group.exponentials::<I>(max_score);
                 let inverse = T::Vector::select(sum.eq(zero), zero, sum.recip());
-                T::store_up_to(greatest, to.greatest.add(first), group.count);
+                T::store_up_to(max_score, to.max_score.add(first), group.count);
                 T::store_up_to(inverse, to.inverse.add(first), group.count);
             }
         }
     }
 }
 
-struct WeighAgain<T>(Scores<T>, Statistics<T>, *mut T);
+struct SoftmaxScoresBackward<T>(Scores<T>, Statistics<T>, *mut T);
 
-impl<T> CodegenAnchor for WeighAgain<T> {
+impl<T> CodegenAnchor for SoftmaxScoresBackward<T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: FloatLanes<I>> Kernel<I> for WeighAgain<T> {
+impl<I: Isa, T: FloatLanes<I>> Kernel<I> for SoftmaxScoresBackward<T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let WeighAgain(scores, known, slopes) = self;
+        let SoftmaxScoresBackward(scores, known, score_grads) = self;
         for first in (0..scores.queries).step_by(T::Vector::LANES) {
             let group = Group::new(scores, first, T::Vector::LANES);
-            // SAFETY: the blocks are as they say, and there are statistics of each query.
+            // SAFETY: the blocks have these sizes, and there are statistics of each query.
             unsafe {
-                let greatest = T::load_up_to(known.greatest.add(first), group.count);
+                let max_score = T::load_up_to(known.max_score.add(first), group.count);
                 let inverse = T::load_up_to(known.inverse.add(first), group.count);
-                let mean = group.weights::<I>(slopes, greatest, inverse);
-                group.through_softmax::<I>(slopes, mean);
+                let mean = group.weights::<I>(score_grads, max_score, inverse);
+                group.through_softmax::<I>(score_grads, mean);
             }
         }
     }
@@ -303,39 +305,40 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Scale<T> {
     }
 }
 
-/// The types that blocks of scores exist for. Its functions are not generic, so that they are compiled once.
-pub(super) trait Weighed: Element + FloatElement {
-    /// Exponentials in place of scores, zeros where a key is hidden, and the statistics of each query. A query that sees no key,
-    /// or none with a chance, has zeros for both.
+/// The element types of blocks of scores. The functions are not generic, so that they are compiled once.
+pub(super) trait AttentionElement: Element + FloatElement {
+    /// Replaces scores by their exponentials, or by zeros where a key is not visible, and writes the statistics of each query.
+    /// These are zero for queries to which no key is visible, or whose scores are all minus infinity.
     ///
     /// # Safety
-    /// - The block is as it says and there is room for the statistics of each query.
-    unsafe fn weigh(scores: Scores<Self>, to: Statistics<Self>);
+    /// - The block has the sizes that `scores` says, and `to` takes the statistics of each query.
+    unsafe fn softmax_scores(scores: Scores<Self>, to: Statistics<Self>);
 
-    /// Weights in place of scores, from what is known of each query; and in place of slopes by weights, slopes by scores.
+    /// Replaces scores by weights, from the statistics of each query, and gradients of weights by gradients of scores.
     ///
     /// # Safety
-    /// - The block is as it says, `slopes` is another one like it, and there are statistics of each query.
-    unsafe fn weigh_again(scores: Scores<Self>, known: Statistics<Self>, slopes: *mut Self);
+    /// - The block has the sizes that `scores` says, `score_grads` is another one like it, and there are statistics of each
+    ///   query.
+    unsafe fn softmax_scores_backward(scores: Scores<Self>, known: Statistics<Self>, score_grads: *mut Self);
 
     /// Multiplies each row by its factor.
     ///
     /// # Safety
-    /// - The rows are as they say, and there is a factor for each.
+    /// - The rows have the sizes that `rows` says, and there is a factor for each.
     unsafe fn scale(rows: Rows<Self>, factors: *const Self);
 }
 
-macro_rules! weighed {
+macro_rules! attention_element {
     ($($t:ty)*) => {$(
-        impl Weighed for $t {
-            unsafe fn weigh(scores: Scores<Self>, to: Statistics<Self>) {
+        impl AttentionElement for $t {
+            unsafe fn softmax_scores(scores: Scores<Self>, to: Statistics<Self>) {
                 // SAFETY: the caller's conditions.
-                unsafe { dispatch(Weigh(scores, to)) }
+                unsafe { dispatch(SoftmaxScores(scores, to)) }
             }
 
-            unsafe fn weigh_again(scores: Scores<Self>, known: Statistics<Self>, slopes: *mut Self) {
+            unsafe fn softmax_scores_backward(scores: Scores<Self>, known: Statistics<Self>, score_grads: *mut Self) {
                 // SAFETY: the caller's conditions.
-                unsafe { dispatch(WeighAgain(scores, known, slopes)) }
+                unsafe { dispatch(SoftmaxScoresBackward(scores, known, score_grads)) }
             }
 
             unsafe fn scale(rows: Rows<Self>, factors: *const Self) {
@@ -345,4 +348,4 @@ macro_rules! weighed {
         }
     )*};
 }
-weighed!(f32 f64);
+attention_element!(f32 f64);

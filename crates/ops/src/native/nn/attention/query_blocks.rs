@@ -1,29 +1,30 @@
-//! Attention a block of queries at a time: the scores of a block stay in the cache from one product to the next, and no matrix of
-//! all scores exists. Queries lie along the columns of a block, so that no product needs a packed key or value.
+//! Attention by blocks of queries: the scores of a block stay in the caches from one product to the next, and no matrix of all
+//! scores exists. Scores have a row for each key and a column for each query, so that no product needs to pack keys or values.
 //!
 //! References: Rabe and Staats, "Self-attention does not need O(n²) memory" (2021); Dao et al., "FlashAttention" (2022), for
-//! weights that are made again in the backward pass.
+//! recomputing the weights in the backward pass.
 #![expect(unsafe_code, reason = "matrices of tensors and blocks of scores are raw memory")]
 
-use super::weights::{Rows, Scores, Statistics, Weighed};
+use super::block_softmax::{AttentionElement, Rows, Scores, Statistics};
 use crate::Tensor;
 use crate::gemm::{Gemm, GemmElement, Isa, Scratch, gemm};
 use crate::parallel::parallel_for;
 use flambeau_core::Guarded;
 use std::ops::Range;
 
-/// Bytes of scores in a block: a part of the second-level cache, which also holds slopes, keys and values.
+/// Bytes of scores in a block: a fraction of L2, which also holds their gradients, keys and values.
 const BLOCK: usize = 1 << 17;
-/// Queries that fill the registers of a product: a causal block is cut into pieces of so many, each with the keys that it sees.
-const PIECE: usize = 32;
-/// Queries in a block at most.
-const MOST: usize = 64;
-/// Elements of a cache line, or two.
-const LINE: usize = 16;
-/// Multiply-adds worth a thread.
+/// Queries for which the microkernel of a product is well used. A causal block is processed in sub-blocks of so many queries,
+/// each with the keys visible to it.
+const SUB_BLOCK: usize = 32;
+/// The most queries in a block.
+const MAX_QUERIES: usize = 64;
+/// Rows that are transposed at a time: f32 elements of a cache line.
+const CACHE_LINE: usize = 16;
+/// The grain size, in multiply-adds.
 const WORTH_A_THREAD: usize = 1 << 18;
 
-/// The matrices of the last two dimensions of a tensor, by their number in row-major order of the others.
+/// The matrices of the last two dimensions of a tensor, indexed in row-major order of the other dimensions.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a, T> {
     first: *mut T,
@@ -74,7 +75,7 @@ impl<T> Matrix<T> {
     }
 }
 
-/// `c = alpha * a b + beta * c`, with the sizes of `c` and the inner one.
+/// `c = alpha * a b + beta * c`, where `c` is `m` by `n` and the inner dimension `k`.
 ///
 /// # Safety
 /// - As [`gemm`].
@@ -91,14 +92,14 @@ unsafe fn multiply<T: GemmElement>(
     unsafe { gemm(Isa::detected(), &product) }
 }
 
-/// A call: its operands and sizes.
+/// The operands and sizes of a call.
 pub(super) struct Attention<'a, T> {
     pub(super) query: Batch<'a, T>,
     pub(super) key: Batch<'a, T>,
     pub(super) value: Batch<'a, T>,
     pub(super) bias: Option<Batch<'a, T>>,
-    /// For each query its greatest score, and the inverse of the sum of its exponentials: contiguous.
-    pub(super) greatest: Batch<'a, T>,
+    /// For each query the maximum of its scores, and the inverse of the sum of their exponentials; contiguous.
+    pub(super) max_score: Batch<'a, T>,
     pub(super) inverse: Batch<'a, T>,
     pub(super) heads: usize,
     pub(super) queries: usize,
@@ -109,42 +110,42 @@ pub(super) struct Attention<'a, T> {
     pub(super) scale: f64,
 }
 
-impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
-    /// Queries in a block: by sizes alone.
+impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
+    /// The queries of a block, by sizes alone.
     fn rows(&self) -> usize {
         let fitting = BLOCK / (self.keys * size_of::<T>()).max(1);
-        (fitting / PIECE * PIECE).clamp(PIECE, MOST)
+        (fitting / SUB_BLOCK * SUB_BLOCK).clamp(SUB_BLOCK, MAX_QUERIES)
     }
 
     fn blocks(&self) -> usize {
         self.queries.div_ceil(self.rows())
     }
 
-    /// The queries of a block, and how many keys some of them sees.
+    /// The queries of a block, and the number of keys visible to any of them.
     fn block(&self, index: usize) -> (Range<usize>, usize) {
         let first = index * self.rows();
         let last = (first + self.rows()).min(self.queries);
         (first..last, if self.is_causal { self.keys.min(last) } else { self.keys })
     }
 
-    /// Parts of the queries of a block, counted from its first, and how many keys some of them sees.
-    fn pieces(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+    /// The sub-blocks of the queries of a block, relative to its first, and the number of keys visible to any query of each.
+    fn sub_blocks(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
         let (first, n, all, causal) = (queries.start, queries.len(), self.keys, self.is_causal);
-        (0..n).step_by(if causal { PIECE } else { n.max(1) }).map(move |start| {
-            let end = if causal { n.min(start + PIECE) } else { n };
+        (0..n).step_by(if causal { SUB_BLOCK } else { n.max(1) }).map(move |start| {
+            let end = if causal { n.min(start + SUB_BLOCK) } else { n };
             (start..end, if causal { all.min(first + end) } else { all })
         })
     }
 
-    /// Parts of the keys, and the first query, counted from that of the block, of the pieces that see them.
-    fn seen(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
-        self.pieces(queries).scan(0, |done, (piece, keys)| {
+    /// Ranges of keys, and the first query, relative to the block, of the sub-blocks to which they are visible.
+    fn key_parts(&self, queries: &Range<usize>) -> impl Iterator<Item = (Range<usize>, usize)> {
+        self.sub_blocks(queries).scan(0, |done, (sub_block, keys)| {
             let start = std::mem::replace(done, keys);
-            Some((start..keys, piece.start))
+            Some((start..keys, sub_block.start))
         })
     }
 
-    /// The products of the keys that each piece of a block sees with its queries: `to = alpha * of * with^T + beta * to`.
+    /// The products of the queries of each sub-block and the keys visible to it: `to = alpha * of * with^T + beta * to`.
     ///
     /// # Safety
     /// - As [`gemm`]; `of` has a row for each key, `with` one for each query of the block, `to` is laid out as its scores.
@@ -155,7 +156,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         [of, with, to]: [Matrix<T>; 3],
         [alpha, beta]: [T; 2],
     ) {
-        for (keys, first) in self.seen(queries) {
+        for (keys, first) in self.key_parts(queries) {
             let (with, to) = (with.below(first).transposed(), to.right_of(first));
             let operands = [of.below(keys.start), with, to.below(keys.start)];
             // SAFETY: the caller's conditions.
@@ -163,7 +164,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         }
     }
 
-    /// The sums over the keys that each query of a block sees: `to = alpha * block^T * of`.
+    /// For each query of a block the sum over the keys visible to it: `to = alpha * block^T * of`.
     ///
     /// # Safety
     /// - As [`gemm`]; `block` is laid out as scores, `of` has a row for each key, `to` one for each query of the block.
@@ -174,14 +175,14 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         [block, of, to]: [Matrix<T>; 3],
         alpha: T,
     ) {
-        for (piece, keys) in self.pieces(queries) {
-            let (weights, to) = (block.right_of(piece.start).transposed(), to.below(piece.start));
+        for (sub_block, keys) in self.sub_blocks(queries) {
+            let (weights, to) = (block.right_of(sub_block.start).transposed(), to.below(sub_block.start));
             // SAFETY: the caller's conditions.
-            unsafe { multiply([piece.len(), width, keys], [weights, of, to], alpha, T::from_f64(0.0)) }
+            unsafe { multiply([sub_block.len(), width, keys], [weights, of, to], alpha, T::from_f64(0.0)) }
         }
     }
 
-    /// The sums over the queries of a block that see each key: `to = alpha * block * of + beta * to`.
+    /// For each key the sum over the queries of a block to which it is visible: `to = alpha * block * of + beta * to`.
     ///
     /// # Safety
     /// - As [`gemm`]; `block` is laid out as scores, `of` has a row for each query of the block, `to` one for each key.
@@ -192,7 +193,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         [block, of, to]: [Matrix<T>; 3],
         [alpha, beta]: [T; 2],
     ) {
-        for (keys, first) in self.seen(queries) {
+        for (keys, first) in self.key_parts(queries) {
             let (block, of) = (block.below(keys.start).right_of(first), of.below(first));
             let operands = [block, of, to.below(keys.start)];
             // SAFETY: the caller's conditions.
@@ -200,18 +201,18 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         }
     }
 
-    /// A distance between rows that is an odd number of cache lines, so that rows do not compete for the same sets.
+    /// A distance between rows that is an odd number of cache lines, so that rows do not map to the same cache sets.
     fn pitch(&self) -> usize {
-        let line = 64 / size_of::<T>();
-        (self.rows().min(self.queries).div_ceil(line) | 1) * line
+        let cache_line = 64 / size_of::<T>();
+        (self.rows().min(self.queries).div_ceil(cache_line) | 1) * cache_line
     }
 
     fn statistics(&self, head: usize, query: usize) -> Statistics<T> {
         let at = |of: Batch<'_, T>| of.first.wrapping_add(head * self.queries + query);
-        Statistics { greatest: at(self.greatest), inverse: at(self.inverse) }
+        Statistics { max_score: at(self.max_score), inverse: at(self.inverse) }
     }
 
-    /// The scores of a block of queries with the keys that it sees.
+    /// The scores of a block of queries for the keys visible to it.
     ///
     /// # Safety
     /// - The operands are readable, and `at` takes `keys` rows.
@@ -224,12 +225,12 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         // SAFETY: the caller's conditions.
         unsafe {
             if let Some(bias) = &self.bias {
-                copy_turned(bias.at(head).below(queries.start), scores, [keys, n]);
+                copy_transposed(bias.at(head).below(queries.start), scores, [keys, n]);
             }
             self.keys_by_queries(queries, self.depth, [self.key.at(head), query, scores], factors);
         }
-        let open = if self.is_causal { queries.start + 1 } else { keys };
-        Scores { at, pitch, keys, queries: n, open }
+        let visible_to_first = if self.is_causal { queries.start + 1 } else { keys };
+        Scores { at, pitch, keys, queries: n, visible_to_first }
     }
 
     /// `out = weights * value`, and the statistics.
@@ -264,14 +265,14 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         // SAFETY: the caller's conditions.
         unsafe {
             let scores = self.score(head, &queries, keys, buffer);
-            T::weigh(scores, statistics);
+            T::softmax_scores(scores, statistics);
             let operands = [matrix(scores), self.value.at(head), out];
             self.over_keys(&queries, self.width, operands, T::from_f64(1.0));
             T::scale(rows, statistics.inverse);
         }
     }
 
-    /// The gradients of query, key and value. Keys that no query sees are left as they are.
+    /// The gradients of query, key and value. Those of keys and values that are visible to no query are not written.
     ///
     /// # Safety
     /// - The operands, the statistics and `grad` are readable, and `to` are writable.
@@ -284,7 +285,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
             let buffer: *mut T = buffer.as_mut_ptr();
             for head in part {
                 let to = [to[0].at(head), to[1].at(head), to[2].at(head)];
-                // The last block sees the most keys: it sets their gradients, the others add to them.
+                // Most keys are visible to the last block: it sets their gradients, the other blocks add to them.
                 for index in (0..self.blocks()).rev() {
                     let beta = T::from_f64(if index + 1 == self.blocks() { 0.0 } else { 1.0 });
                     let buffers = [buffer, buffer.wrapping_add(block)];
@@ -301,7 +302,7 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         &self,
         head: usize,
         index: usize,
-        [scores, slopes]: [*mut T; 2],
+        [scores, score_grads]: [*mut T; 2],
         grad: Matrix<T>,
         [to_query, to_key, to_value]: [Matrix<T>; 3],
         beta: T,
@@ -315,12 +316,12 @@ impl<T: GemmElement<Scalar = T> + Weighed> Attention<'_, T> {
         unsafe {
             let scores = self.score(head, &queries, keys, scores);
             let weights = matrix(scores);
-            let slopes = Matrix { at: slopes, ..weights };
-            self.keys_by_queries(&queries, self.width, [value, grad, slopes], [one, zero]);
-            T::weigh_again(scores, self.statistics(head, queries.start), slopes.at);
+            let score_grads = Matrix { at: score_grads, ..weights };
+            self.keys_by_queries(&queries, self.width, [value, grad, score_grads], [one, zero]);
+            T::softmax_scores_backward(scores, self.statistics(head, queries.start), score_grads.at);
             self.over_queries(&queries, self.width, [weights, grad, to_value], [one, beta]);
-            self.over_queries(&queries, self.depth, [slopes, query, to_key], [scale, beta]);
-            self.over_keys(&queries, self.depth, [slopes, key, to_query], scale);
+            self.over_queries(&queries, self.depth, [score_grads, query, to_key], [scale, beta]);
+            self.over_keys(&queries, self.depth, [score_grads, key, to_query], scale);
         }
     }
 }
@@ -330,18 +331,19 @@ fn matrix<T>(scores: Scores<T>) -> Matrix<T> {
     Matrix { at: scores.at, strides: [scores.pitch as isize, 1] }
 }
 
-/// `to = from^T`, with these sizes of `to`, a few rows at a time: a line of `from` is then read while it is in the cache.
+/// `to = from^T`, with these sizes of `to`, a few rows at a time, so that all elements of a cache line of `from` are read while
+/// it is in L1.
 ///
 /// # Safety
 /// - `from` is readable and `to`, with adjacent elements in its rows, writable.
-unsafe fn copy_turned<T: Copy>(from: Matrix<T>, to: Matrix<T>, [rows, columns]: [usize; 2]) {
-    for first in (0..rows).step_by(LINE) {
+unsafe fn copy_transposed<T: Copy>(from: Matrix<T>, to: Matrix<T>, [rows, columns]: [usize; 2]) {
+    for first in (0..rows).step_by(CACHE_LINE) {
         for j in 0..columns {
-            let line = from.below(j);
-            for i in first..rows.min(first + LINE) {
+            let column = from.below(j);
+            for i in first..rows.min(first + CACHE_LINE) {
                 // SAFETY: row `i`, column `j` of both.
                 unsafe {
-                    let value = line.at.offset(i as isize * line.strides[1]).read();
+                    let value = column.at.offset(i as isize * column.strides[1]).read();
                     to.below(i).at.add(j).write(value);
                 }
             }

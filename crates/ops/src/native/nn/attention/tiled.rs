@@ -1,7 +1,7 @@
-//! The operators of tiled attention: what they ask of their operands, what they allocate, and under which guards they run.
+//! The operators of attention by query blocks: checks of their operands, allocation of results, and guards.
 #![expect(unsafe_code, reason = "operands reach the blocks as raw memory, under guards")]
 
-use super::blocks::{Attention, Batch};
+use super::query_blocks::{Attention, Batch};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{DimVec, Guarded, Result, Scalar, ScalarType, ensure, shape};
@@ -9,7 +9,7 @@ use flambeau_core::{DimVec, Guarded, Result, Scalar, ScalarType, ensure, shape};
 const NAME: &str = "_tiled_attention";
 const BACKWARD: &str = "_tiled_attention_backward";
 
-/// The operands and arguments that both directions have.
+/// The operands and arguments of both the forward and the backward operator.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     query: &'a Tensor,
@@ -80,7 +80,12 @@ impl<'a> Call<'a> {
         [Some(self.query), Some(self.key), Some(self.value), self.bias].into_iter().flatten().collect()
     }
 
-    fn blocks<T>(&self, guarded: Guarded<'_>, greatest: &'a Tensor, inverse: &'a Tensor) -> Attention<'a, T> {
+    fn blocks<T>(
+        &self,
+        guarded: Guarded<'_>,
+        max_score: &'a Tensor,
+        inverse: &'a Tensor,
+    ) -> Attention<'a, T> {
         let batch = |tensor| Batch::new(guarded, tensor);
         let ((outer, [queries, depth]), [keys, width]) = (Self::sizes(self.query), Self::sizes(self.value).1);
         Attention {
@@ -88,7 +93,7 @@ impl<'a> Call<'a> {
             key: batch(self.key),
             value: batch(self.value),
             bias: self.bias.map(batch),
-            greatest: batch(greatest),
+            max_score: batch(max_score),
             inverse: batch(inverse),
             heads: shape::product(outer) as usize,
             queries: queries as usize,
@@ -100,7 +105,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether every key is seen by some query.
+    /// Whether every key is visible to at least one query.
     fn sees_all(&self) -> bool {
         let [queries, keys] = [self.query, self.key].map(|t| Self::sizes(t).1[0]);
         queries > 0 && (!self.is_causal || queries >= keys)
@@ -116,8 +121,8 @@ fn like_query(name: &str, query: &Tensor, tensor: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// An output with dimensions in the order in which those of `tensor` lie in memory, the last one adjacent: heads that were
-/// split off a projection give a result that joins without a copy.
+/// An output whose dimensions have the memory order of those of `tensor`, the last one innermost: for heads that are views of one
+/// projection, the heads of the result can be merged by a view.
 fn laid_out_like(tensor: &Tensor, sizes: &[i64]) -> TensorSpec {
     let outer = sizes.len() - 1;
     let mut order: Vec<usize> = (0..outer).collect();
@@ -132,7 +137,7 @@ fn laid_out_like(tensor: &Tensor, sizes: &[i64]) -> TensorSpec {
     TensorSpec::like(tensor, sizes).with_strides(strides)
 }
 
-/// Attention, and for each query its greatest score and the inverse of the sum of its exponentials.
+/// Attention, and for each query the maximum of its scores and the inverse of the sum of their exponentials.
 pub fn tiled_attention(
     query: &Tensor,
     key: &Tensor,
@@ -145,17 +150,17 @@ pub fn tiled_attention(
     call.check(NAME)?;
     let out = laid_out_like(query, &call.result()).allocate(NAME)?;
     let spec = TensorSpec::like(query, call.queries());
-    let (greatest, inverse) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
+    let (max_score, inverse) = (spec.allocate(NAME)?, spec.allocate(NAME)?);
     if !query.device().is_meta() {
-        with_scratch(NAME, &call.reads(), &[&out, &greatest, &inverse], |guarded| {
+        with_scratch(NAME, &call.reads(), &[&out, &max_score, &inverse], |guarded| {
             dispatch_all_types!(wide_floats, query.dtype(), NAME, T => {
                 // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
-                unsafe { call.blocks::<T>(guarded, &greatest, &inverse).forward(Batch::new(guarded, &out)) };
+                unsafe { call.blocks::<T>(guarded, &max_score, &inverse).forward(Batch::new(guarded, &out)) };
                 Ok(())
             })
         })?;
     }
-    Ok((out, greatest, inverse))
+    Ok((out, max_score, inverse))
 }
 
 /// The gradients of query, key and value.
@@ -166,7 +171,7 @@ pub fn tiled_attention_backward(
     key: &Tensor,
     value: &Tensor,
     attn_bias: Option<&Tensor>,
-    greatest: &Tensor,
+    max_score: &Tensor,
     inverse_sum: &Tensor,
     is_causal: bool,
     scale: f64,
@@ -174,7 +179,7 @@ pub fn tiled_attention_backward(
     let call = Call { query, key, value, bias: attn_bias, is_causal, scale };
     call.check(BACKWARD)?;
     let (result, queries) = (call.result(), call.queries());
-    for (tensor, sizes) in [(grad_output, &result[..]), (greatest, queries), (inverse_sum, queries)] {
+    for (tensor, sizes) in [(grad_output, &result[..]), (max_score, queries), (inverse_sum, queries)] {
         like_query(BACKWARD, query, tensor)?;
         ensure!(
             tensor.sizes() == sizes,
@@ -193,15 +198,15 @@ pub fn tiled_attention_backward(
         ops::fill__scalar(&to[1], Scalar::Int(0))?;
         ops::fill__scalar(&to[2], Scalar::Int(0))?;
     }
-    let (greatest, inverse) = (greatest.contiguous()?, inverse_sum.contiguous()?);
+    let (max_score, inverse) = (max_score.contiguous()?, inverse_sum.contiguous()?);
     let mut reads = call.reads();
-    reads.extend([grad_output, &greatest, &inverse]);
+    reads.extend([grad_output, &max_score, &inverse]);
     with_scratch(BACKWARD, &reads, &[&to[0], &to[1], &to[2]], |guarded| {
         dispatch_all_types!(wide_floats, query.dtype(), BACKWARD, T => {
             // SAFETY: guards are held on all of them, and their sizes have been compared or are those of new tensors.
             unsafe {
                 let batch = |tensor| Batch::new(guarded, tensor);
-                call.blocks::<T>(guarded, &greatest, &inverse).backward(batch(grad_output), to.each_ref().map(batch))
+                call.blocks::<T>(guarded, &max_score, &inverse).backward(batch(grad_output), to.each_ref().map(batch))
             };
             Ok(())
         })

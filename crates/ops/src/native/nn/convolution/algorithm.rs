@@ -1,13 +1,13 @@
-//! Which way an output and its gradients are made, by sizes and types alone, and the tensors on that way.
+//! The choice of an algorithm, by sizes and dtype alone, and the entry points that run it on tensors.
 #![expect(unsafe_code, reason = "operands reach the product as raw memory, under guards")]
 
-use super::shape::Conv;
+use super::params::Conv;
 use super::unfold::{Accumulate, Images};
 use super::weights::Weights;
-use super::{depthwise, direct, gradient, padded, product, shape, winograd};
-use crate::gemm::{GemmElement, Scratch, Shared};
+use super::{depthwise, direct, gradient, im2col_gemm, padded_tile, params, winograd};
+use crate::gemm::{GemmElement, Scratch, SendPtr};
 use crate::native::factory::copy;
-use crate::native::shape::repeat_roll_pad;
+use crate::native::shape::flip_roll;
 use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_guards, with_scratch};
 use crate::vectorized::EveryIsa;
@@ -16,15 +16,15 @@ use flambeau_core::{Element, Guarded, MemoryFormat, Result, Scalar, ScalarType};
 use smallvec::SmallVec;
 use std::ops::{Add, Mul};
 
-/// Whether the rows of each channel follow one another evenly, so that its pixels are one run. Where a dimension has one
-/// place its stride means nothing.
+/// Whether the pixels of each channel are at a constant stride, across rows and planes too. The strides of dimensions of size 1
+/// are ignored.
 pub(super) fn has_even_rows(tensor: &Tensor) -> bool {
-    let along = tensor.sizes().iter().zip(tensor.strides()).skip(2).filter(|(size, _)| **size != 1);
-    let steps: SmallVec<[_; 3]> = along.collect();
+    let spatial = tensor.sizes().iter().zip(tensor.strides()).skip(2).filter(|(size, _)| **size != 1);
+    let steps: SmallVec<[_; 3]> = spatial.collect();
     steps.windows(2).all(|pair| *pair[0].1 == pair[1].1.saturating_mul(*pair[1].0))
 }
 
-/// The same tensor, or a copy whose rows are even.
+/// The same tensor, or a copy for which [`has_even_rows`] holds.
 fn even(tensor: &Tensor) -> Result<Tensor> {
     if has_even_rows(tensor) { view::alias(tensor) } else { contiguous(tensor) }
 }
@@ -36,126 +36,127 @@ fn contiguous(tensor: &Tensor) -> Result<Tensor> {
     copy::clone(tensor, Some(MemoryFormat::Contiguous))
 }
 
-/// A tensor of three to five dimensions. In columns of one pixel the next pixel is in the next row, or in the next plane.
+/// A tensor of three to five dimensions. Where rows have one pixel, the pixel stride is that of rows, or of planes.
 fn images<T>(guarded: Guarded<'_>, tensor: &Tensor) -> Images<T> {
     let view = tensor.strided_view();
     let (sizes, s, rank) = (view.sizes(), view.strides(), view.dim());
-    let along = |d: usize| (d + rank).checked_sub(3).filter(|place| *place >= 2).map_or(0, |place| s[place]);
+    let along = |d: usize| (d + rank).checked_sub(3).filter(|dim| *dim >= 2).map_or(0, |dim| s[dim]);
     let pixel = (2..rank).rev().find(|d| sizes[*d] != 1).map_or(s[rank - 1], |d| s[d]);
     let strides = [s[0], s[1], along(0), along(1), pixel].map(|s| s as isize);
     Images { at: guarded.ptr(view).cast(), strides }
 }
 
-/// How an output is made, by sizes and type alone.
-enum Way {
-    /// Rows of each channel by itself.
+enum ConvAlgorithm {
+    /// Each channel convolved by itself.
     Depthwise,
-    /// Products that read the image itself.
+    /// Multiply-adds that read a padded tile of the input at every kernel position.
     Direct,
-    /// Winograd's tiles.
-    Transformed,
-    /// Products with columns, or with the pixels of an image where those are the columns.
-    Columns,
+    /// Winograd's F(2x2, 3x3).
+    Winograd,
+    /// Matrix products with columns (`im2col`), or with the input itself where its pixels are the columns.
+    Im2col,
 }
 
-fn way(conv: &Conv, dtype: ScalarType) -> Way {
+fn forward_algorithm(conv: &Conv, dtype: ScalarType) -> ConvAlgorithm {
     match [ScalarType::F32, ScalarType::F64].contains(&dtype) {
-        true if depthwise::suits(conv) => Way::Depthwise,
-        true if direct::suits(conv) => Way::Direct,
-        true if winograd::suits(conv) => Way::Transformed,
-        _ => Way::Columns,
+        true if depthwise::suits(conv) => ConvAlgorithm::Depthwise,
+        true if direct::suits(conv) => ConvAlgorithm::Direct,
+        true if winograd::suits(conv) => ConvAlgorithm::Winograd,
+        _ => ConvAlgorithm::Im2col,
     }
 }
 
 pub(super) fn forward(conv: &Conv, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, y: &Tensor) -> Result<()> {
     let w = contiguous(w)?;
-    match way(conv, y.dtype()) {
-        Way::Depthwise => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
-            forward_by::<T>(conv, x, &w, bias, y, depthwise::forward)
+    match forward_algorithm(conv, y.dtype()) {
+        ConvAlgorithm::Depthwise => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
+            forward_with::<T>(conv, x, &w, bias, y, depthwise::forward)
         }),
-        Way::Direct => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
-            forward_by::<T>(conv, x, &w, bias, y, direct_forward)
+        ConvAlgorithm::Direct => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
+            forward_with::<T>(conv, x, &w, bias, y, direct_forward)
         }),
-        Way::Transformed => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
-            forward_by::<T>(conv, x, &w, bias, y, winograd_forward)
+        ConvAlgorithm::Winograd => dispatch_all_types!(wide_floats, y.dtype(), "convolution", T => {
+            forward_with::<T>(conv, x, &w, bias, y, winograd_forward)
         }),
-        Way::Columns => dispatch_all_types!(numbers, y.dtype(), "convolution", T => {
-            forward_by::<T>(conv, x, &w, bias, y, product::forward)
+        ConvAlgorithm::Im2col => dispatch_all_types!(numbers, y.dtype(), "convolution", T => {
+            forward_with::<T>(conv, x, &w, bias, y, im2col_gemm::forward)
         }),
     }
 }
 
-/// How the gradient of the weights is made.
-fn weight_way(conv: &Conv) -> Way {
+/// The algorithm for the weight gradient.
+fn weight_gradient_algorithm(conv: &Conv) -> ConvAlgorithm {
     match () {
-        () if depthwise::suits(conv) => Way::Depthwise,
-        () if direct::suits_weights(conv) => Way::Direct,
-        () if winograd::suits(conv) => Way::Transformed,
-        () => Way::Columns,
+        () if depthwise::suits(conv) => ConvAlgorithm::Depthwise,
+        () if direct::suits_weights(conv) => ConvAlgorithm::Direct,
+        () if winograd::suits(conv) => ConvAlgorithm::Winograd,
+        () => ConvAlgorithm::Im2col,
     }
 }
 
-/// The output by products that read the image itself.
+/// The output by [`direct`].
 ///
 /// # Safety
-/// - As [`product::forward`].
+/// - As [`im2col_gemm::forward`].
 unsafe fn direct_forward<T: Element>(
     conv: &Conv,
     x: Images<T>,
-    w: Shared<T>,
-    bias: Option<(Shared<T>, isize)>,
+    w: SendPtr<T>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) where
-    for<'c> padded::Fill<'c, T>: EveryIsa,
-    for<'c> direct::Outputs<'c, T>: EveryIsa,
+    for<'c> padded_tile::Fill<'c, T>: EveryIsa,
+    for<'c> direct::ForwardBlock<'c, T>: EveryIsa,
 {
     // SAFETY: by this function's condition.
-    unsafe { direct::forward(conv, x, Weights::of(conv, w), bias, y) }
+    unsafe { direct::forward(conv, x, Weights::new(conv, w), bias, y) }
 }
 
-/// The output by transformed tiles, or directly where that is not finite.
+/// The output by Winograd's algorithm, or by a matrix product if that result is not finite: its sums may overflow where a
+/// convolution's do not.
 ///
 /// # Safety
-/// - As [`product::forward`].
+/// - As [`im2col_gemm::forward`].
 unsafe fn winograd_forward<T: GemmElement + Element>(
     conv: &Conv,
     x: Images<T>,
-    w: Shared<T>,
-    bias: Option<(Shared<T>, isize)>,
+    w: SendPtr<T>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) where
-    winograd::FromWeights<T>: EveryIsa,
-    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
-    winograd::ToOutput<T>: EveryIsa<bool>,
+    winograd::WeightTransform<T>: EveryIsa,
+    for<'p> winograd::TileTransform<'p, T, { winograd::INPUT_TILE }>: EveryIsa,
+    winograd::OutputTransform<T>: EveryIsa<bool>,
 {
     // SAFETY: by this function's condition.
     unsafe {
-        if !winograd::forward(conv, x, Weights::of(conv, w), bias, y) {
-            product::forward(conv, x, w, bias, y);
+        if !winograd::forward(conv, x, Weights::new(conv, w), bias, y) {
+            im2col_gemm::forward(conv, x, w, bias, y);
         }
     }
 }
 
-/// A way to the output: input, weights, bias with its stride, output.
-type Forward<T> = unsafe fn(&Conv, Images<T>, Shared<T>, Option<(Shared<T>, isize)>, Images<T>);
+/// Computes an output: input, weights, bias with its stride, output.
+type ForwardFn<T> = unsafe fn(&Conv, Images<T>, SendPtr<T>, Option<(SendPtr<T>, isize)>, Images<T>);
 
-fn forward_by<T>(
+fn forward_with<T>(
     conv: &Conv,
     x: &Tensor,
     w: &Tensor,
     bias: Option<&Tensor>,
     y: &Tensor,
-    run: Forward<T>,
+    run: ForwardFn<T>,
 ) -> Result<()> {
     with_scratch("convolution", &[x, w, bias.unwrap_or(w)], &[y], |guarded| {
-        let bias = bias.map(|b| (Shared(guarded.ptr(b.strided_view()).cast::<T>()), b.strides()[0] as isize));
+        let bias =
+            bias.map(|b| (SendPtr(guarded.ptr(b.strided_view()).cast::<T>()), b.strides()[0] as isize));
         // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has even rows and shares no storage with what
         // is read.
         unsafe {
             run(
                 conv,
                 images(guarded, x),
-                Shared(guarded.ptr(w.strided_view()).cast()),
+                SendPtr(guarded.ptr(w.strided_view()).cast()),
                 bias,
                 images(guarded, y),
             )
@@ -164,33 +165,34 @@ fn forward_by<T>(
     })
 }
 
-/// The gradient of the input of `conv`, of `sizes`, given that of its output. Half precision is summed in f32.
+/// The gradient of the input of `conv`, which has `sizes`, given that of its output. Half precision is summed in f32.
 pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let (gy, w) = (&even(&widened(gy)?)?, &contiguous(&widened(w)?)?);
+    let (gy, w) = (&even(&upcast_half(gy)?)?, &contiguous(&upcast_half(w)?)?);
     let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
     let gx = spec.allocate("convolution_backward")?;
     let back = match conv.flipped() {
-        // The padding stands for outputs that are not there: a weight that is not finite must not meet its zeros.
+        // The flipped convolution multiplies its zero padding by weights where the true gradient has no term: with a weight that
+        // is not finite the product would be NaN.
         Some(back) if back.padding != [0; 3] && !is_finite(w)? => None,
         back => back,
     };
-    match back.map(|back| (way(&back, gy.dtype()), back)) {
-        Some((Way::Depthwise, back)) => {
-            // There is one filter for each group, so its kernels lie in the order of the channels they give.
-            let turned = repeat_roll_pad::flip(&view::view(w, &[-1, conv.places() as i64])?, &[1])?;
-            forward(&back, gy, &turned, None, &gx)?;
+    match back.map(|back| (forward_algorithm(&back, gy.dtype()), back)) {
+        Some((ConvAlgorithm::Depthwise, back)) => {
+            // There is one filter for each group, so kernels are already in the order of the channels that they compute.
+            let flipped = flip_roll::flip(&view::view(w, &[-1, conv.kernel_numel() as i64])?, &[1])?;
+            forward(&back, gy, &flipped, None, &gx)?;
             return Ok(gx);
         }
-        Some((way @ (Way::Direct | Way::Transformed), back)) => {
-            let is_direct = matches!(way, Way::Direct);
+        Some((algorithm @ (ConvAlgorithm::Direct | ConvAlgorithm::Winograd), back)) => {
+            let is_direct = matches!(algorithm, ConvAlgorithm::Direct);
             let is_finite = dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-                turned_forward::<T>(conv, &back, gy, w, &gx, is_direct)
+                flipped_forward::<T>(conv, &back, gy, w, &gx, is_direct)
             })?;
             if is_finite {
                 return Ok(gx);
             }
         }
-        Some((Way::Columns, _)) => {}
+        Some((ConvAlgorithm::Im2col, _)) => {}
         None => copy::zero_(&gx)?,
     }
     dispatch_all_types!(numbers, gy.dtype(), "convolution_backward", T => {
@@ -199,7 +201,7 @@ pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]
     Ok(gx)
 }
 
-/// Whether no element of a contiguous tensor is infinite or NaN. Half precision is widened before.
+/// Whether no element of a contiguous tensor, which is not of half precision, is infinite or NaN.
 fn is_finite(tensor: &Tensor) -> Result<bool> {
     if !tensor.is_floating_point() || tensor.numel() == 0 {
         return Ok(true);
@@ -214,19 +216,21 @@ fn is_finite(tensor: &Tensor) -> Result<bool> {
     })
 }
 
-/// Whether products with `zero` are: sums of several elements at a time, for which compilers find vectors.
+/// Whether all `values` are finite: their products with zero are zero then, and NaN otherwise. Sixteen sums, so that it
+/// vectorizes.
 fn are_finite<T: Copy + Add<Output = T> + Mul<Output = T> + PartialEq>(values: &[T], zero: T) -> bool {
     let mut sums = [zero; 16];
-    for some in values.chunks(16) {
-        for (sum, value) in sums.iter_mut().zip(some) {
+    for chunk in values.chunks(16) {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
             *sum = *sum + *value * zero;
         }
     }
     sums.into_iter().all(|sum| sum == zero)
 }
 
-/// The gradient of the input by products that read the image itself, or by transformed tiles; whether the latter are finite.
-fn turned_forward<T: GemmElement + Element>(
+/// The input gradient as a convolution with flipped weights, direct or by Winograd's algorithm; `false` if the latter is not
+/// finite.
+fn flipped_forward<T: GemmElement + Element>(
     conv: &Conv,
     back: &Conv,
     gy: &Tensor,
@@ -235,21 +239,21 @@ fn turned_forward<T: GemmElement + Element>(
     is_direct: bool,
 ) -> Result<bool>
 where
-    for<'c> padded::Fill<'c, T>: EveryIsa,
-    for<'c> direct::Outputs<'c, T>: EveryIsa,
-    winograd::FromWeights<T>: EveryIsa,
-    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
-    winograd::ToOutput<T>: EveryIsa<bool>,
+    for<'c> padded_tile::Fill<'c, T>: EveryIsa,
+    for<'c> direct::ForwardBlock<'c, T>: EveryIsa,
+    winograd::WeightTransform<T>: EveryIsa,
+    for<'p> winograd::TileTransform<'p, T, { winograd::INPUT_TILE }>: EveryIsa,
+    winograd::OutputTransform<T>: EveryIsa<bool>,
 {
     with_scratch("convolution_backward", &[gy, w], &[gx], |guarded| {
-        let turned = Weights::turned(conv, Shared(guarded.ptr(w.strided_view()).cast::<T>()));
+        let weights = Weights::flipped(conv, SendPtr(guarded.ptr(w.strided_view()).cast::<T>()));
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh and `w` is contiguous.
         unsafe {
             if is_direct {
-                direct::forward(back, images(guarded, gy), turned, None, images(guarded, gx));
+                direct::forward(back, images(guarded, gy), weights, None, images(guarded, gx));
                 return Ok(true);
             }
-            Ok(winograd::forward(back, images(guarded, gy), turned, None, images(guarded, gx)))
+            Ok(winograd::forward(back, images(guarded, gy), weights, None, images(guarded, gx)))
         }
     })
 }
@@ -262,15 +266,15 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     gx: &Tensor,
 ) -> Result<()> {
     with_scratch("convolution_backward", &[gy, w], &[gx], |guarded| {
-        let weights = Shared(guarded.ptr(w.strided_view()).cast::<T>());
+        let weights = SendPtr(guarded.ptr(w.strided_view()).cast::<T>());
         // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
         unsafe {
             match back {
                 Some(back) => {
                     let mut flipped = Scratch::new::<T>(w.numel() as usize);
-                    let flipped = Shared(flipped.as_mut_ptr::<T>());
+                    let flipped = SendPtr(flipped.as_mut_ptr::<T>());
                     gradient::flip(conv, weights.at(), flipped.at());
-                    product::forward(back, images(guarded, gy), flipped, None, images(guarded, gx));
+                    im2col_gemm::forward(back, images(guarded, gy), flipped, None, images(guarded, gx));
                 }
                 None => gradient::input(conv, images(guarded, gy), weights, images(guarded, gx)),
             }
@@ -279,42 +283,46 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
     })
 }
 
-/// The gradient of the weights of `conv`, of `sizes`. Half precision is summed in f32.
+/// The gradient of the weights of `conv`, which have `sizes`. Half precision is summed in f32.
 pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let (gy, x) = (&even(&widened(gy)?)?, &widened(x)?);
-    let room = [&[gradient::parts(conv) as i64], sizes].concat();
-    let partial = TensorSpec::like(gy, &room).allocate("convolution_backward")?;
+    let (gy, x) = (&even(&upcast_half(gy)?)?, &upcast_half(x)?);
+    let partial_sizes = [&[gradient::parts(conv) as i64], sizes].concat();
+    let partial = TensorSpec::like(gy, &partial_sizes).allocate("convolution_backward")?;
     if conv.images == 0 || conv.pixels() == 0 {
         copy::zero_(&partial)?;
         return view::select(&partial, 0, 0);
     }
-    match weight_way(conv) {
-        Way::Depthwise => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            weight_gradient_by::<T>(conv, gy, x, &partial, depthwise::weight)
+    match weight_gradient_algorithm(conv) {
+        ConvAlgorithm::Depthwise => {
+            dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+                weight_gradient_with::<T>(conv, gy, x, &partial, depthwise::weight)
+            })?
+        }
+        ConvAlgorithm::Direct => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+            weight_gradient_with::<T>(conv, gy, x, &partial, direct::weight)
         })?,
-        Way::Direct => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            weight_gradient_by::<T>(conv, gy, x, &partial, direct::weight)
-        })?,
-        Way::Transformed => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            weight_gradient_by::<T>(conv, gy, x, &partial, winograd_weight)
-        })?,
-        Way::Columns => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
-            weight_gradient_by::<T>(conv, gy, x, &partial, gradient::weight)
+        ConvAlgorithm::Winograd => {
+            dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+                weight_gradient_with::<T>(conv, gy, x, &partial, winograd_weight)
+            })?
+        }
+        ConvAlgorithm::Im2col => dispatch_all_types!(wide_floats, gy.dtype(), "convolution_backward", T => {
+            weight_gradient_with::<T>(conv, gy, x, &partial, gradient::weight)
         })?,
     }
     view::select(&partial, 0, 0)
 }
 
-/// The gradient of the weights by transformed tiles, or directly where that is not finite.
+/// The weight gradient by Winograd's algorithm, or by a matrix product if that result is not finite.
 ///
 /// # Safety
 /// - As [`gradient::weight`].
-unsafe fn winograd_weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: Shared<T>)
+unsafe fn winograd_weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: SendPtr<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
-    for<'p> winograd::FromPixels<'p, T, { winograd::INPUT }>: EveryIsa,
-    for<'p> winograd::FromPixels<'p, T, { winograd::GRADIENT }>: EveryIsa,
-    winograd::ToWeights<T>: EveryIsa<bool>,
+    for<'p> winograd::TileTransform<'p, T, { winograd::INPUT_TILE }>: EveryIsa,
+    for<'p> winograd::TileTransform<'p, T, { winograd::GRADIENT_TILE }>: EveryIsa,
+    winograd::WeightGradientTransform<T>: EveryIsa<bool>,
 {
     // SAFETY: by this function's condition.
     unsafe {
@@ -324,15 +332,15 @@ where
     }
 }
 
-/// A way to the gradient of the weights: gradient of the output, input, weights.
-type Weight<T> = unsafe fn(&Conv, Images<T>, Images<T>, Shared<T>);
+/// Computes a weight gradient: output gradient, input, partial sums whose first part becomes the result.
+type WeightGradientFn<T> = unsafe fn(&Conv, Images<T>, Images<T>, SendPtr<T>);
 
-fn weight_gradient_by<T>(
+fn weight_gradient_with<T>(
     conv: &Conv,
     gy: &Tensor,
     x: &Tensor,
     partial: &Tensor,
-    run: Weight<T>,
+    run: WeightGradientFn<T>,
 ) -> Result<()> {
     with_scratch("convolution_backward", &[gy, x], &[partial], |guarded| {
         // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
@@ -341,16 +349,16 @@ fn weight_gradient_by<T>(
                 conv,
                 images(guarded, gy),
                 images(guarded, x),
-                Shared(guarded.ptr(partial.strided_view()).cast()),
+                SendPtr(guarded.ptr(partial.strided_view()).cast()),
             )
         };
         Ok(())
     })
 }
 
-/// The gradient of the bias: the sum of `gy` over all but channels.
+/// The gradient of the bias: the sum of `gy` over all dimensions except channels.
 pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
-    let gy = &even(&widened(gy)?)?;
+    let gy = &even(&upcast_half(gy)?)?;
     let (sizes, channels) = (gy.sizes(), gy.sizes()[1]);
     let conv = Conv {
         images: sizes[0] as usize,
@@ -358,7 +366,7 @@ pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
         channels: 0,
         filters: channels as usize,
         input: [1; 3],
-        output: shape::spatial(&sizes[2..], 1),
+        output: params::spatial(&sizes[2..], 1),
         kernel: [1; 3],
         stride: [1; 3],
         padding: [0; 3],
@@ -381,8 +389,8 @@ pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
     Ok(sums)
 }
 
-/// Half precision as f32; other types as they are.
-fn widened(tensor: &Tensor) -> Result<Tensor> {
+/// Half precision converted to f32; other types unchanged.
+fn upcast_half(tensor: &Tensor) -> Result<Tensor> {
     converted(
         tensor,
         if tensor.dtype().is_reduced_floating_point() { ScalarType::F32 } else { tensor.dtype() },

@@ -1,9 +1,10 @@
-//! Convolutions by the number of their dimensions: of a batch or of one image, with padding by number or by name.
+//! `conv1d`, `conv2d`, `conv3d` and their transposed forms: batched or unbatched, with padding by size, `"same"` or `"valid"`.
 
+use super::params::ConvArgs;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
 
-/// Calls `f` with a batch of one where `input` is not a batch.
+/// Calls `f` with `input`, which is made a batch of one first if it is unbatched.
 fn batched(
     name: &str,
     spatial: usize,
@@ -22,14 +23,14 @@ fn batched(
     if dim == spatial + 2 {
         return f(input);
     }
-    let one = ops::view(input, &[&[1], input.sizes()].concat())?;
-    let made = f(&one)?;
+    let batch = ops::view(input, &[&[1], input.sizes()].concat())?;
+    let made = f(&batch)?;
     ops::view(&made, &made.sizes()[1..])
 }
 
 macro_rules! convolutions {
-    ($($spatial:literal $name:literal $plain:ident $by_name:ident $transposed_name:literal $transposed:ident;)*) => {$(
-        #[doc = concat!("A convolution over ", $spatial, " dimensions, of a batch or of one.")]
+    ($($spatial:literal $name:literal $plain:ident $named_padding:ident $transposed_name:literal $transposed:ident;)*) => {$(
+        #[doc = concat!("A convolution over ", $spatial, " dimensions, batched or unbatched.")]
         pub fn $plain(
             input: &Tensor,
             weight: &Tensor,
@@ -39,13 +40,13 @@ macro_rules! convolutions {
             dilation: &[i64],
             groups: i64,
         ) -> Result<Tensor> {
-            batched($name, $spatial, input, |input| {
-                ops::convolution(input, weight, bias, stride, padding, dilation, false, &[0; $spatial], groups)
-            })
+            let output_padding = &[0; $spatial];
+            let args = ConvArgs { stride, padding, dilation, transposed: false, output_padding, groups };
+            batched($name, $spatial, input, |input| args.convolve(input, weight, bias))
         }
 
-        #[doc = concat!("[`", $name, "`](crate::ops::", $name, ") with padding by name.")]
-        pub fn $by_name(
+        #[doc = concat!("[`", $name, "`](crate::ops::", $name, ") with padding `\"same\"` or `\"valid\"`.")]
+        pub fn $named_padding(
             input: &Tensor,
             weight: &Tensor,
             bias: Option<&Tensor>,
@@ -56,11 +57,14 @@ macro_rules! convolutions {
         ) -> Result<Tensor> {
             batched($name, $spatial, input, |input| {
                 let (input, padding) = padded(input, weight, stride, padding, dilation, $spatial)?;
-                ops::convolution(&input, weight, bias, stride, &padding, dilation, false, &[0; $spatial], groups)
+                let output_padding = &[0; $spatial];
+                let args =
+                    ConvArgs { stride, padding: &padding, dilation, transposed: false, output_padding, groups };
+                args.convolve(&input, weight, bias)
             })
         }
 
-        #[doc = concat!("The transposed convolution over ", $spatial, " dimensions, of a batch or of one.")]
+        #[doc = concat!("The transposed convolution over ", $spatial, " dimensions, batched or unbatched.")]
         #[expect(clippy::too_many_arguments, reason = "the schema's")]
         pub fn $transposed(
             input: &Tensor,
@@ -72,9 +76,8 @@ macro_rules! convolutions {
             groups: i64,
             dilation: &[i64],
         ) -> Result<Tensor> {
-            batched($transposed_name, $spatial, input, |input| {
-                ops::convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups)
-            })
+            let args = ConvArgs { stride, padding, dilation, transposed: true, output_padding, groups };
+            batched($transposed_name, $spatial, input, |input| args.convolve(input, weight, bias))
         }
     )*};
 }
@@ -85,7 +88,8 @@ convolutions! {
     3 "conv3d" conv3d conv3d_padding "conv_transpose3d" conv_transpose3d;
 }
 
-/// No padding, or as much as keeps the size; of an odd number of places the last is added to the input itself.
+/// The input and the symmetric padding for `"valid"` or `"same"`. Where `"same"` needs an odd number of elements, the last one is
+/// padded in the input itself.
 fn padded(
     input: &Tensor,
     weight: &Tensor,
@@ -111,7 +115,7 @@ fn padded(
         spatial + 2,
         weight.dim()
     );
-    // Less than one dilation, or one too large, is refused by the convolution itself.
+    // A dilation below one or too large gives any padding here: the convolution rejects it.
     let step = |d: usize| dilation.get(d).or(dilation.last()).map_or(1, |step| (*step).max(1));
     let total = |d: usize| step(d).saturating_mul((weight.sizes()[d + 2] - 1).max(0));
     let odd: Vec<i64> = (0..spatial).rev().flat_map(|d| [0, total(d) % 2]).collect();

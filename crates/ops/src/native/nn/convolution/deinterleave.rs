@@ -1,8 +1,8 @@
-//! Neighbouring elements of a row, the even and the odd ones apart.
+//! Deinterleaving a row: its even and its odd elements, each contiguous.
 #![expect(unsafe_code, reason = "raw operands")]
 
-/// Writes the even and the odd pixels of `count` pairs apart. Of f32 a pair is one number of 64 bits, and many at a time are split
-/// without gathering.
+/// Copies the even pixels of `count` pairs to `even` and the odd ones to `odd`. A pair of f32 is read as one u64, so that the
+/// compiler vectorizes the loop with shuffles rather than gathers.
 ///
 /// # Safety
 /// - `from` has `2 * count` readable pixels, `step` apart; the others take `count`.

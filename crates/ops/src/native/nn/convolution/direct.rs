@@ -1,83 +1,89 @@
-//! Convolutions without columns: a block of the image lies padded in cache, and products read it at the places of the kernel.
+//! Direct convolution: a padded tile of the input stays in L2, and multiply-adds read it at each kernel position.
 //!
-//! For outputs, pixels fill the lanes and each pixel that is read serves several filters; for the gradient of the weights, filters
-//! fill the lanes. Columns would copy each pixel once for each place in the kernel, which takes longer than the products where
-//! filters are few, and so do the transforms of Winograd's algorithm where both kinds of channels are.
+//! For the output, lanes are pixels, and each vector of pixels is used for several filters; for the weight gradient, lanes are
+//! filters. It suits convolutions of few filters, for which im2col, which copies each pixel once for each kernel position, takes
+//! longer than the multiplications, and of few channels and filters, for which the transforms of Winograd's algorithm take
+//! longer.
 //!
-//! Source of the table of places: Dukhan, "The Indirect Convolution Algorithm" (2019).
+//! The table of offsets follows Dukhan, "The Indirect Convolution Algorithm" (2019).
 #![expect(unsafe_code, reason = "raw operands")]
 
-mod outputs;
-mod products;
+mod forward;
+mod weight_gradient;
 
-use outputs::FILTERS;
-pub(super) use outputs::Outputs;
-pub(super) use products::Products;
+use forward::FILTERS;
+pub(super) use forward::ForwardBlock;
+pub(super) use weight_gradient::WeightGradient;
 
 use super::gradient::add_parts;
-use super::padded::{Fill, Padded};
-use super::product::WORTH_A_THREAD;
-use super::shape::Conv;
+use super::im2col_gemm::WORTH_A_THREAD;
+use super::padded_tile::{Fill, PaddedTile};
+use super::params::Conv;
 use super::unfold::{Images, inner};
 use super::weights::Weights;
 use super::winograd;
-use crate::gemm::{GemmElement, Isa, Scratch, Shared, StridedRows, transpose_pack};
+use crate::gemm::{GemmElement, Isa, Scratch, SendPtr, StridedRows, transpose_pack};
 use crate::parallel::parallel_for;
 use crate::scratch;
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
 use std::ops::{Add, Range};
 
-/// Elements of a block of the padded image: with the weights it stays in the second-level cache.
+/// Elements of a padded tile: with the weights it fits L2.
 const TILE: usize = 1 << 15;
-/// Multiply-adds of a block: some tens of microseconds, so that threads end together.
+/// Multiply-adds of a block: some tens of microseconds, so that threads finish at about the same time.
 const WORK: usize = 1 << 23;
-/// Pixels of the gradient that are summed before the sum is added to those of others.
+/// Pixels of the output gradient whose products are summed in registers before they are added to the sums in memory.
 const PIXELS: usize = 512;
-/// Elements of one line of cache, which a row of sums is a number of: sixteen of four bytes.
-const LINE: usize = 16;
+/// Elements of four bytes in a cache line: rows of sums are a multiple of it.
+const CACHE_LINE: usize = 16;
 
-/// Whether there is one group over two dimensions, of which a few rows fit a tile.
+/// Whether this algorithm can be used: one group, two dimensions, and the rows for one row of the output fit a tile.
 fn is_possible(conv: &Conv) -> bool {
     let is_flat = conv.input[0] == 1 && conv.kernel[0] == 1 && conv.padding[0] == 0;
     let padded = conv.padding[2].saturating_mul(2).saturating_add(conv.input[2]);
     let rows = conv.stride[1].max(conv.kernel[1].saturating_mul(conv.dilation[1]));
     let fits = conv.channels.saturating_mul(rows).saturating_mul(padded) <= TILE && conv.stride[2] <= padded;
     let is_empty = conv.images == 0 || conv.depth() == 0 || conv.filters == 0 || conv.pixels() == 0;
-    is_flat && fits && !is_empty && conv.groups == 1 && conv.places() > 1
+    is_flat && fits && !is_empty && conv.groups == 1 && conv.kernel_numel() > 1
 }
 
-/// Whether the output of a convolution is made so: rows fill half of their vectors at least, and transforms do not pay.
+/// Whether to compute the output by this algorithm: rows fill at least half of their vectors, and Winograd's algorithm is not
+/// faster.
 pub(super) fn suits(conv: &Conv) -> bool {
-    let (width, padded) = (conv.output[2], conv.output[2].next_multiple_of(LINE));
-    is_possible(conv) && 2 * width >= padded && is_less(conv, 9 * padded / width.max(1), [120, 70])
+    let (width, padded) = (conv.output[2], conv.output[2].next_multiple_of(CACHE_LINE));
+    is_possible(conv)
+        && 2 * width >= padded
+        && is_faster_than_winograd(conv, 9 * padded / width.max(1), [120, 70])
 }
 
-/// Whether the gradient of the weights is made so: filters fill a fourth of their vectors at least, and transforms do not pay.
+/// Whether to compute the weight gradient by this algorithm: filters fill at least a quarter of their vectors, and Winograd's
+/// algorithm is not faster.
 pub(super) fn suits_weights(conv: &Conv) -> bool {
-    is_possible(conv) && 4 * conv.filters >= LINE && is_less(conv, 9, [120, 70])
+    is_possible(conv) && 4 * conv.filters >= CACHE_LINE && is_faster_than_winograd(conv, 9, [120, 70])
 }
 
-/// Whether this takes less than tiles that are transformed do, of which each product is four of the `products` here. What it takes
-/// to transform a channel's pixel is measured in products: short rows take more, since they fill no vectors.
-fn is_less(conv: &Conv, products: usize, [short, long]: [usize; 2]) -> bool {
+/// Whether this algorithm takes less time than Winograd's, for each pixel in units of a multiply-add. `products` are those of
+/// this algorithm for one channel and filter, of which Winograd's takes four. `short` and `long` estimate the transforms of a
+/// channel where rows are short, so that they fill no vectors, and where they are long.
+fn is_faster_than_winograd(conv: &Conv, products: usize, [short, long]: [usize; 2]) -> bool {
     let (transformed, both) = (conv.channels + conv.filters, conv.channels.saturating_mul(conv.filters));
-    let transform = if conv.output[2] < 2 * LINE { short } else { long };
+    let transform = if conv.output[2] < 2 * CACHE_LINE { short } else { long };
     !winograd::suits(conv) || both.saturating_mul(products - 4) <= transformed.saturating_mul(transform)
 }
 
-/// How the rows of the output are cut into blocks, by sizes alone.
+/// How the rows of the output are split into blocks, by sizes alone.
 struct Blocks {
     rows: usize,
     height: usize,
 }
 
 impl Blocks {
-    /// At most so many rows, and no more than a tile holds.
+    /// Blocks of at most `most` rows, and of no more than fit a tile.
     fn new(conv: &Conv, most: usize) -> Self {
-        let row = conv.channels * conv.stride[1] * Padded::new(conv).pitch;
+        let row = conv.channels * conv.stride[1] * PaddedTile::new(conv).pitch;
         let (height, most) = (conv.output[1], most.min(TILE / row).max(1));
-        // Three vectors are summed together.
+        // A multiple of the three vectors that are summed at a time.
         let rows = height.div_ceil(height.div_ceil(most)).next_multiple_of(3);
         Blocks { rows: rows.min(height), height }
     }
@@ -92,42 +98,42 @@ impl Blocks {
         (block / self.per_image(), row..(row + self.rows).min(self.height))
     }
 
-    /// The tile of a block; all have the same size, and the last may hold more than is read.
-    fn tile(&self, conv: &Conv, row: usize) -> Padded {
-        Padded::of_rows(conv, row..row + self.rows)
+    /// The tile of a block. All tiles have the same size; the last may hold rows that are not read.
+    fn tile(&self, conv: &Conv, row: usize) -> PaddedTile {
+        PaddedTile::of_rows(conv, row..row + self.rows)
     }
 }
 
-/// Where a tile has what each place in the kernel of each channel reads for the first pixel.
-fn places(conv: &Conv, tile: Padded) -> Vec<usize> {
+/// For each channel and kernel position, the offset in a tile of what it reads for the first pixel.
+fn kernel_offsets(conv: &Conv, tile: PaddedTile) -> Vec<usize> {
     let [_, down, across] = conv.kernel;
-    let place = |c: usize, y: usize, x: usize| {
+    let offset = |c: usize, y: usize, x: usize| {
         c * tile.len() + y * conv.dilation[1] * tile.pitch + tile.column(x * conv.dilation[2])
     };
     let rows = (0..conv.channels).flat_map(|c| (0..down).map(move |y| (c, y)));
-    scratch::collect(rows.flat_map(|(c, y)| (0..across).map(move |x| place(c, y, x))))
+    scratch::collect(rows.flat_map(|(c, y)| (0..across).map(move |x| offset(c, y, x))))
 }
 
 /// The output of a convolution.
 ///
 /// # Safety
-/// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and nobody else writes them meanwhile.
+/// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and no other thread writes them during the call.
 pub(super) unsafe fn forward<T: Element>(
     conv: &Conv,
     x: Images<T>,
     w: Weights<T>,
-    bias: Option<(Shared<T>, isize)>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) where
     for<'c> Fill<'c, T>: EveryIsa,
-    for<'c> Outputs<'c, T>: EveryIsa,
+    for<'c> ForwardBlock<'c, T>: EveryIsa,
 {
     let row = conv.filters * conv.depth() * conv.output[2];
     let (blocks, count) = (Blocks::new(conv, WORK / row.max(1)), conv.filters.div_ceil(FILTERS));
     let size = FILTERS * conv.depth();
     let mut panels = Scratch::new::<T>(count * size);
-    let panels = Shared(panels.as_mut_ptr::<T>());
-    let offsets = places(conv, blocks.tile(conv, 0));
+    let panels = SendPtr(panels.as_mut_ptr::<T>());
+    let offsets = kernel_offsets(conv, blocks.tile(conv, 0));
     parallel_for(0..count, (WORTH_A_THREAD / (16 * size)).max(1), |part| {
         for panel in part {
             // SAFETY: the caller's conditions; each panel is written by one thread.
@@ -136,35 +142,46 @@ pub(super) unsafe fn forward<T: Element>(
     });
     let grain = (WORTH_A_THREAD / (row * blocks.rows).max(1)).max(1);
     parallel_for(0..conv.images * blocks.per_image(), grain, |part| {
-        let mut room = blocks.tile(conv, 0).room::<T>(conv.channels);
-        let from = room.as_mut_ptr::<T>();
+        let mut buffer = blocks.tile(conv, 0).allocate::<T>(conv.channels);
+        let from = buffer.as_mut_ptr::<T>();
         for block in part {
             let (image, rows) = blocks.get(block);
             let tile = blocks.tile(conv, rows.start);
             let strides = inner(&y);
             let to = y.channel(image, 0).wrapping_offset(rows.start as isize * strides[1]);
-            // SAFETY: the caller's conditions; the tile has room, and blocks write different rows.
+            // SAFETY: the caller's conditions; the buffer takes a tile, and blocks write different rows.
             unsafe {
                 tile.fill(conv, conv.channels, x.channel(image, 0), inner(&x), from);
                 let (offsets, panels) = (&offsets, panels.at().cast_const());
-                dispatch(Outputs { conv, tile, rows: rows.len(), from, offsets, panels, bias, to, strides });
+                dispatch(ForwardBlock {
+                    conv,
+                    tile,
+                    rows: rows.len(),
+                    from,
+                    offsets,
+                    panels,
+                    bias,
+                    to,
+                    strides,
+                });
             }
         }
     });
 }
 
-/// The weights of some filters, place by place; zeros for those past the last.
+/// Packs the weights of [`FILTERS`] filters by channel and kernel position; zeros for filters past the last.
 ///
 /// # Safety
 /// - `w` is readable as `conv` says, and `to` takes a panel.
 unsafe fn fill_panel<T: Element>(conv: &Conv, w: Weights<T>, first: usize, to: *mut T) {
-    let places = (0..conv.channels).flat_map(|channel| (0..conv.places()).map(move |place| (channel, place)));
-    for (k, (channel, place)) in places.enumerate() {
+    let positions = (0..conv.channels)
+        .flat_map(|channel| (0..conv.kernel_numel()).map(move |position| (channel, position)));
+    for (k, (channel, position)) in positions.enumerate() {
         for r in 0..FILTERS {
-            // SAFETY: a weight that is there, and its place in the panel.
+            // SAFETY: a weight of the convolution, and its element of the panel.
             unsafe {
                 let value = match first + r < conv.filters {
-                    true => w.get(conv, first + r, channel, place),
+                    true => w.get(conv, first + r, channel, position),
                     false => T::from_scalar(Scalar::Int(0)),
                 };
                 to.add(k * FILTERS + r).write(value);
@@ -173,43 +190,43 @@ unsafe fn fill_panel<T: Element>(conv: &Conv, w: Weights<T>, first: usize, to: *
     }
 }
 
-/// The gradient of the weights, contiguous.
+/// The weight gradient, contiguous.
 ///
 /// # Safety
-/// - `gy` and `x` are readable as `conv` says, `to` writable; nobody else writes them meanwhile.
+/// - `gy` and `x` are readable as `conv` says, `to` writable, and no other thread writes them during the call.
 /// - The rows of `gy` are even.
-pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, to: Shared<T>)
+pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, to: SendPtr<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
     for<'c> Fill<'c, T>: EveryIsa,
-    for<'c> Products<'c, T>: EveryIsa,
+    for<'c> WeightGradient<'c, T>: EveryIsa,
 {
-    /// Parts of the sums, and elements of all.
-    const PARTS: usize = 16;
-    const MOST: usize = 1 << 22;
-    let (depth, pitch) = (conv.depth(), conv.filters.next_multiple_of(LINE));
+    /// The most partial sums, and the most elements of all of them.
+    const MAX_PARTS: usize = 16;
+    const MAX_ELEMENTS: usize = 1 << 22;
+    let (depth, pitch) = (conv.depth(), conv.filters.next_multiple_of(CACHE_LINE));
     let (blocks, size) = (Blocks::new(conv, PIXELS / conv.output[2]), depth * pitch);
     let all = conv.images * blocks.per_image();
-    let count = all.min(PARTS).min(MOST / size).max(1);
+    let count = all.min(MAX_PARTS).min(MAX_ELEMENTS / size).max(1);
     let mut sums = Scratch::new::<T>(count * size);
-    let sums = Shared(sums.as_mut_ptr::<T>());
-    let offsets = places(conv, blocks.tile(conv, 0));
+    let sums = SendPtr(sums.as_mut_ptr::<T>());
+    let offsets = kernel_offsets(conv, blocks.tile(conv, 0));
     parallel_for(0..count, 1, |part| {
-        let mut room = blocks.tile(conv, 0).room::<T>(conv.channels);
+        let mut buffer = blocks.tile(conv, 0).allocate::<T>(conv.channels);
         let mut grads = Scratch::new::<T>(blocks.rows * conv.output[2] * pitch);
-        let (from, grads) = (room.as_mut_ptr::<T>(), grads.as_mut_ptr::<T>());
+        let (from, grads) = (buffer.as_mut_ptr::<T>(), grads.as_mut_ptr::<T>());
         for index in part {
             let own = index * all / count..(index + 1) * all / count;
             for block in own.clone() {
                 let (image, rows) = blocks.get(block);
                 let tile = blocks.tile(conv, rows.start);
-                // SAFETY: the caller's conditions; the scratches have room, and each part has sums of its own.
+                // SAFETY: the caller's conditions; the buffers take a tile and its gradients, and each part has sums of its own.
                 unsafe {
                     tile.fill(conv, conv.channels, x.channel(image, 0), inner(&x), from);
-                    turn_gradient(conv, &gy, image, &rows, grads, pitch);
+                    transpose_gradient(conv, &gy, image, &rows, grads, pitch);
                     let (offsets, to) = (&offsets, sums.at().add(index * size));
                     let is_first = block == own.start;
-                    dispatch(Products {
+                    dispatch(WeightGradient {
                         conv,
                         tile,
                         rows: rows.len(),
@@ -224,7 +241,7 @@ where
             }
         }
     });
-    // SAFETY: the parts hold sums.
+    // SAFETY: every part has been summed.
     unsafe { add_parts(count, size, sums) }
     parallel_for(0..conv.filters, (WORTH_A_THREAD / (8 * depth)).max(1), |filters| {
         for filter in filters {
@@ -235,11 +252,11 @@ where
     });
 }
 
-/// Some rows of the output's gradient, `to[pixel][filter]`.
+/// Some rows of the output gradient, transposed: `to[pixel][filter]`.
 ///
 /// # Safety
-/// - `gy` is readable as the output of `conv`, with even rows, and `to` has room.
-unsafe fn turn_gradient<T: GemmElement>(
+/// - `gy` is readable as the output of `conv`, with even rows, and `to` takes a row of `pitch` for each pixel.
+unsafe fn transpose_gradient<T: GemmElement>(
     conv: &Conv,
     gy: &Images<T>,
     image: usize,
@@ -248,13 +265,13 @@ unsafe fn turn_gradient<T: GemmElement>(
     pitch: usize,
 ) {
     let width = conv.output[2];
-    let lines = StridedRows {
+    let source = StridedRows {
         from: gy.pixel(image, 0, rows.start * width).cast_const(),
         rows: conv.filters,
         row_stride: gy.strides[1],
         len: rows.len() * width,
         stride: gy.strides[4],
     };
-    // SAFETY: by this function's condition; wide floats are what they are summed in.
-    unsafe { transpose_pack(Isa::detected(), &lines, to.cast(), pitch) }
+    // SAFETY: by this function's condition; `T` is f32 or f64, which accumulates in its own type.
+    unsafe { transpose_pack(Isa::detected(), &source, to.cast(), pitch) }
 }

@@ -1,44 +1,44 @@
 //! The gradients of a convolution as products of matrices.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::product::{Tiles, WORTH_A_THREAD, pitch};
-use super::shape::Conv;
+use super::im2col_gemm::{Tiles, WORTH_A_THREAD, pitch};
+use super::params::Conv;
 use super::unfold::{Accumulate, Images, fold, unfold};
-use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
+use crate::gemm::{Gemm, GemmElement, Isa, Scratch, SendPtr, gemm};
 use crate::parallel::parallel_for;
 use flambeau_core::Element;
 use std::ops::{Add, Range};
 
-/// The weights `[group][filter][channel][kz][ky][kx]` as those of the flipped convolution, `[group][channel][filter]` with the
-/// kernel turned around in every dimension.
+/// Copies the weights `[group][filter][channel][kz][ky][kx]` as those of [`Conv::flipped`]: `[group][channel][filter]`, with
+/// kernel positions in reverse order.
 ///
 /// # Safety
 /// - Both hold every weight of `conv`, `from` readable, `to` writable.
 pub(super) unsafe fn flip<T: Copy>(conv: &Conv, from: *const T, to: *mut T) {
-    let place = conv.places();
+    let positions = conv.kernel_numel();
     for group in 0..conv.groups {
         for filter in 0..conv.filters {
             for channel in 0..conv.channels {
-                let source = ((group * conv.filters + filter) * conv.channels + channel) * place;
-                let target = ((group * conv.channels + channel) * conv.filters + filter) * place;
-                for k in 0..place {
+                let source = ((group * conv.filters + filter) * conv.channels + channel) * positions;
+                let target = ((group * conv.channels + channel) * conv.filters + filter) * positions;
+                for k in 0..positions {
                     // SAFETY: inside both.
-                    unsafe { *to.add(target + k) = *from.add(source + place - 1 - k) }
+                    unsafe { *to.add(target + k) = *from.add(source + positions - 1 - k) }
                 }
             }
         }
     }
 }
 
-/// The gradient of the input, which holds zeros before: each pixel's share of the products, added where it was read.
+/// The input gradient: `weight^T * gy` as columns, which [`fold`] adds to `gx`. `gx` holds zeros before.
 ///
 /// # Safety
-/// - `gy` and the contiguous `w` are readable as `conv` says, `gx` is writable; nobody else writes them meanwhile.
+/// - `gy` and the contiguous `w` are readable as `conv` says, `gx` is writable, and no other thread writes them during the call.
 /// - The rows of `gy` are even.
 pub(super) unsafe fn input<T: GemmElement + Element + Accumulate>(
     conv: &Conv,
     gy: Images<T>,
-    w: Shared<T>,
+    w: SendPtr<T>,
     gx: Images<T>,
 ) {
     let tiles = Tiles::new(conv);
@@ -70,23 +70,22 @@ pub(super) unsafe fn input<T: GemmElement + Element + Accumulate>(
     });
 }
 
-/// In how many parts the images are summed before the parts are: by sizes alone.
+/// The number of partial sums over images. It depends on sizes alone, so results do not depend on the number of threads.
 pub(super) fn parts(conv: &Conv) -> usize {
-    const MOST: usize = 1 << 21;
-    conv.images.min(8).min(MOST / weights(conv).max(1)).max(1)
+    const MAX_ELEMENTS: usize = 1 << 21;
+    conv.images.min(8).min(MAX_ELEMENTS / weights(conv).max(1)).max(1)
 }
 
 fn weights(conv: &Conv) -> usize {
     conv.groups * conv.filters * conv.depth()
 }
 
-/// The gradient of the weights, summed over the images: `partial` has room for them once for each of [`parts`], and the
-/// result is in the first.
+/// The weight gradient, summed over images. `partial` holds a partial sum for each of [`parts`]; the result is in the first.
 ///
 /// # Safety
-/// - `gy` and `x` are readable as `conv` says, `partial` writable; nobody else writes them meanwhile.
+/// - `gy` and `x` are readable as `conv` says, `partial` writable, and no other thread writes them during the call.
 /// - The rows of `gy` are even.
-pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: Shared<T>)
+pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: SendPtr<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
 {
@@ -94,7 +93,7 @@ where
     parallel_for(0..count, 1, |part| {
         for index in part {
             let images = index * conv.images / count..(index + 1) * conv.images / count;
-            // SAFETY: the caller's conditions; each part has room of its own.
+            // SAFETY: the caller's conditions; each part has a partial sum of its own.
             unsafe { weight_of(conv, gy, x, images, partial.at().add(index * size)) }
         }
     });
@@ -102,11 +101,11 @@ where
     unsafe { add_parts(count, size, partial) }
 }
 
-/// Adds the sums of all parts, of `size` elements each, in the first, from the first to the last.
+/// Adds the partial sums, of `size` elements each, to the first of them, in order.
 ///
 /// # Safety
-/// - The parts are there, and nobody else uses them meanwhile.
-pub(super) unsafe fn add_parts<T: Element + Add<Output = T>>(count: usize, size: usize, parts: Shared<T>) {
+/// - The partial sums are readable and writable, and no other thread uses them during the call.
+pub(super) unsafe fn add_parts<T: Element + Add<Output = T>>(count: usize, size: usize, parts: SendPtr<T>) {
     parallel_for(0..size, 1 << 14, |range| {
         for part in 1..count {
             for i in range.clone() {
@@ -152,10 +151,10 @@ unsafe fn weight_of<T: GemmElement + Element>(
     }
 }
 
-/// The gradient of the bias: the sums of `gy` over images and pixels, a product with ones.
+/// The bias gradient: the sums of `gy` over images and pixels, as a product with a vector of ones.
 ///
 /// # Safety
-/// - `gy` is readable, with even rows; `ones` holds a one for each pixel, `to` room for each filter.
+/// - `gy` is readable, with even rows; `ones` holds a one for each pixel, and `to` has an element for each filter.
 pub(super) unsafe fn bias<T: GemmElement + Element>(conv: &Conv, gy: Images<T>, ones: *const T, to: *mut T) {
     let (m, k) = (conv.groups * conv.filters, conv.pixels());
     for image in 0..conv.images {

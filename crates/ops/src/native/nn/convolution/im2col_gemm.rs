@@ -1,26 +1,26 @@
-//! Convolutions as products of matrices: the weights, times columns that are laid out a tile at a time.
+//! Convolutions as matrix products: the weights times columns, which are laid out a tile at a time (im2col).
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::shape::Conv;
+use super::params::Conv;
 use super::unfold::{Images, unfold};
-use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
+use crate::gemm::{Gemm, GemmElement, Isa, Scratch, SendPtr, gemm};
 use crate::parallel::{num_threads, parallel_for};
 use flambeau_core::Element;
 use std::ops::Range;
 
-/// Elements of columns in one tile: they stay in the second-level cache.
+/// Elements of columns in one tile: they fit L2.
 const TILE: usize = 1 << 17;
-/// Columns that fill the registers of a product well.
+/// Columns from which on the microkernel of the product is well used.
 const WIDE: usize = 96;
-/// From how many tiles a thread on threads take whole ones.
+/// From so many tiles per thread on, each thread computes whole tiles; below, threads share the work of each tile.
 const TILES_A_THREAD: usize = 2;
 /// Multiply-adds worth a thread.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
-/// How output pixels are cut into tiles: by sizes alone. Small images share a tile.
+/// How output pixels are split into tiles, by sizes alone. Small images share a tile.
 pub(super) struct Tiles {
     images: usize,
-    /// Images in one tile; more than one only where a tile holds them whole.
+    /// Images in one tile: more than one only where a tile holds whole images.
     together: usize,
     pixels: usize,
     /// Pixels of one image in one tile.
@@ -66,7 +66,7 @@ impl Tiles {
     }
 }
 
-/// The distance between rows of columns: an odd number of cache lines, so that rows do not compete for the same sets.
+/// The distance between rows of columns: an odd number of cache lines, so that rows do not map to the same cache sets.
 pub(super) fn pitch(columns: usize) -> usize {
     (columns.div_ceil(16) | 1) * 16
 }
@@ -74,13 +74,13 @@ pub(super) fn pitch(columns: usize) -> usize {
 /// The output of a convolution, `bias + weights * columns`.
 ///
 /// # Safety
-/// - `x`, `w` (contiguous) and `bias` are readable as `conv` says, `y` writable, and nobody else writes them meanwhile.
+/// - `x`, `w` (contiguous) and `bias` are readable as `conv` says, `y` writable, and no other thread writes them during the call.
 /// - The rows of `y` are even.
 pub(super) unsafe fn forward<T: GemmElement + Element>(
     conv: &Conv,
     x: Images<T>,
-    w: Shared<T>,
-    bias: Option<(Shared<T>, isize)>,
+    w: SendPtr<T>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) {
     let direct = conv.is_pointwise() && x.is_even(conv.input);
@@ -96,7 +96,7 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
     };
     let items = tiles.count() * conv.groups;
     if items < TILES_A_THREAD * num_threads() && work >= 2 * WORTH_A_THREAD {
-        // So few that threads would wait for the last: they share each, columns and product.
+        // With so few tiles some threads would idle during the last ones: all threads share each tile, columns and product.
         return run(0..items);
     }
     parallel_for(0..items, (WORTH_A_THREAD / work.max(1)).max(1), run);
@@ -105,8 +105,8 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
 struct Tile<'a, T> {
     conv: &'a Conv,
     x: Images<T>,
-    w: Shared<T>,
-    bias: Option<(Shared<T>, isize)>,
+    w: SendPtr<T>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
     group: usize,
     images: Range<usize>,
@@ -123,7 +123,7 @@ impl<T: GemmElement + Element> Tile<'_, T> {
         (at, [self.y.strides[1], self.y.strides[4]])
     }
 
-    /// The input's pixels are the columns.
+    /// Of a pointwise convolution, whose input is the matrix of columns.
     unsafe fn run_direct(&self) {
         for image in self.images.clone() {
             let (c, strides) = self.target(image);

@@ -1,13 +1,66 @@
-//! What a convolution is, as numbers: sizes, strides, padding; checked once.
+//! The parameters of a convolution: as given, checked and expanded, and together with the sizes of its operands.
 
-use crate::Tensor;
+use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, bail, ensure};
 
-/// Elements of one side, so that numbers of bytes and of products fit in 63 bits.
-const MOST_ELEMENTS: i64 = 1 << 56;
+/// The most elements that input, weight or output may have, so that counts of bytes and of multiply-adds fit in 63 bits.
+const MAX_ELEMENTS: i64 = 1 << 56;
 
-/// The lists of a call, as long as the tensors have spatial dimensions.
-pub(super) struct Parameters {
+/// The parameters as the caller gives them: lists of one value for all spatial dimensions, or of one for each.
+#[derive(Clone, Copy)]
+pub(super) struct ConvArgs<'a> {
+    pub(super) stride: &'a [i64],
+    pub(super) padding: &'a [i64],
+    pub(super) dilation: &'a [i64],
+    pub(super) transposed: bool,
+    pub(super) output_padding: &'a [i64],
+    pub(super) groups: i64,
+}
+
+impl ConvArgs<'_> {
+    /// Checked, for a convolution with this weight.
+    pub(super) fn params(&self, weight: &Tensor) -> Result<ConvParams> {
+        ensure!(weight.dim() >= 3, Shape, "weight should have at least three dimensions");
+        ensure!(
+            weight.dim() <= 5,
+            NotImplemented,
+            "convolution: more than three spatial dimensions are not implemented"
+        );
+        ConvParams::new(self, weight.dim() - 2)
+    }
+
+    /// Calls [`ops::convolution`].
+    pub(super) fn convolve(&self, input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let &ConvArgs { stride, padding, dilation, transposed, output_padding, groups } = self;
+        ops::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    }
+
+    /// Calls [`ops::convolution_backward`] of a convolution without a bias.
+    pub(super) fn convolve_backward(
+        &self,
+        grad_output: &Tensor,
+        input: &Tensor,
+        weight: &Tensor,
+        output_mask: [bool; 3],
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        ops::convolution_backward(
+            grad_output,
+            input,
+            weight,
+            None,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.transposed,
+            self.output_padding,
+            self.groups,
+            output_mask,
+        )
+    }
+}
+
+/// Checked parameters, with one value for each spatial dimension. PyTorch's `ConvParams`.
+pub(super) struct ConvParams {
     pub(super) stride: DimVec,
     pub(super) padding: DimVec,
     pub(super) dilation: DimVec,
@@ -16,14 +69,9 @@ pub(super) struct Parameters {
     pub(super) groups: i64,
 }
 
-/// What is passed on as it came: stride, padding, dilation, whether transposed, output padding, groups.
-pub(super) type Given<'a> = (&'a [i64], &'a [i64], &'a [i64], bool, &'a [i64], i64);
-
-impl Parameters {
-    pub(super) fn new(
-        (stride, padding, dilation, transposed, output_padding, groups): Given<'_>,
-        spatial: usize,
-    ) -> Result<Self> {
+impl ConvParams {
+    fn new(args: &ConvArgs<'_>, spatial: usize) -> Result<Self> {
+        let &ConvArgs { stride, padding, dilation, transposed, output_padding, groups } = args;
         let made = Self {
             stride: expanded("stride", stride, spatial)?,
             padding: expanded("padding", padding, spatial)?,
@@ -54,7 +102,7 @@ impl Parameters {
         let mut sizes = DimVec::from_slice(&[input[0], channels.unwrap_or(i64::MAX)]);
         for d in 0..self.stride.len() {
             let Some(size) = self.output_size(d, input[d + 2], weight[d + 2]) else {
-                bail!(Overflow, "the sizes {input:?} and {weight:?} lead past 63 bits");
+                bail!(Overflow, "the output sizes for {input:?} and {weight:?} do not fit in 63 bits");
             };
             sizes.push(size);
         }
@@ -85,7 +133,7 @@ impl Parameters {
         }
     }
 
-    /// Refuses tensors that do not go together, as PyTorch's `check_shape_forward` does.
+    /// Checks that the sizes of input, weight and bias match, as PyTorch's `check_shape_forward` does.
     pub(super) fn check(&self, input: &Tensor, weight: &Tensor, bias: Option<&[i64]>) -> Result<()> {
         let (x, w, groups) = (input.sizes(), weight.sizes(), self.groups);
         ensure!(
@@ -158,15 +206,16 @@ impl Parameters {
     }
 }
 
-/// Refuses sizes of which kernels could not count the elements, even where there are none.
+/// Checks that element counts stay below [`MAX_ELEMENTS`], with empty dimensions counted as one: kernels multiply sizes
+/// unchecked.
 fn ensure_countable(what: &str, given: &[i64], mut sizes: impl Iterator<Item = Option<i64>>) -> Result<()> {
     let within = |product: i64, size: Option<i64>| {
-        product.checked_mul(size?.max(1)).filter(|product| *product <= MOST_ELEMENTS)
+        product.checked_mul(size?.max(1)).filter(|product| *product <= MAX_ELEMENTS)
     };
     ensure!(
         sizes.try_fold(1, within).is_some(),
         Overflow,
-        "expected {what} of at most {MOST_ELEMENTS} elements but got sizes {given:?}"
+        "expected {what} of at most {MAX_ELEMENTS} elements but got sizes {given:?}"
     );
     Ok(())
 }
@@ -183,20 +232,20 @@ fn expanded(name: &str, values: &[i64], spatial: usize) -> Result<DimVec> {
     }
 }
 
-/// Sizes or steps of the spatial dimensions, with `missing` for the first where there are fewer than three.
+/// Values of three spatial dimensions: where `values` has fewer, the leading ones are `missing`.
 pub(super) fn spatial(values: &[i64], missing: usize) -> [usize; 3] {
-    std::array::from_fn(|d| (d + values.len()).checked_sub(3).map_or(missing, |place| values[place] as usize))
+    std::array::from_fn(|d| (d + values.len()).checked_sub(3).map_or(missing, |index| values[index] as usize))
 }
 
-/// A convolution over three dimensions, planes, rows and columns, which is not transposed: its counterpart stands for one
-/// that is. Of fewer dimensions the first ones have one place.
+/// The sizes of a convolution over three dimensions: planes, rows and columns. With fewer dimensions the leading ones have size
+/// 1. It is never transposed: a transposed convolution is described by the convolution whose input gradient it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conv {
     pub(super) images: usize,
     pub(super) groups: usize,
-    /// Of the input, in one group.
+    /// Input channels of one group.
     pub(super) channels: usize,
-    /// Channels of the output, in one group.
+    /// Output channels of one group.
     pub(super) filters: usize,
     pub(super) input: [usize; 3],
     pub(super) output: [usize; 3],
@@ -207,8 +256,8 @@ pub(super) struct Conv {
 }
 
 impl Conv {
-    /// From the checked sizes of the larger side, the weight and the smaller side.
-    pub(super) fn new(p: &Parameters, input: &[i64], weight: &[i64], output: &[i64]) -> Self {
+    /// `input` and `output` are those of the convolution that is not transposed.
+    pub(super) fn new(p: &ConvParams, input: &[i64], weight: &[i64], output: &[i64]) -> Self {
         Self {
             images: input[0] as usize,
             groups: p.groups as usize,
@@ -228,30 +277,30 @@ impl Conv {
         self.output.iter().product()
     }
 
-    /// Places in the kernel.
-    pub(super) fn places(&self) -> usize {
+    /// Kernel positions: weights of one filter for one channel.
+    pub(super) fn kernel_numel(&self) -> usize {
         self.kernel.iter().product()
     }
 
-    /// Products summed for one element of the output.
+    /// Products that are summed for one element of the output.
     pub(super) fn depth(&self) -> usize {
-        self.channels * self.places()
+        self.channels * self.kernel_numel()
     }
 
-    /// Whether an output pixel is made of the input pixel at its place alone, and no input pixel is left over.
+    /// Whether each output pixel depends on the input pixel at the same position only, and input and output have the same sizes.
     pub(super) fn is_pointwise(&self) -> bool {
         self.kernel == [1; 3] && self.stride == [1; 3] && self.padding == [0; 3] && self.input == self.output
     }
 
-    /// The convolution of the output's gradient, with weights turned around in every dimension, that gives the input's
-    /// gradient: where strides are 1, the padding stays inside the kernel's reach, and no input pixel is left over, as
-    /// `output_padding` does.
+    /// The convolution of the output gradient with the flipped kernel that computes the input gradient. It exists where strides
+    /// are 1, the padding is no wider than the kernel's extent, and every input pixel is read (some are not with
+    /// `output_padding`).
     pub(super) fn flipped(&self) -> Option<Self> {
         let reach = |d: usize| self.dilation[d] * (self.kernel[d] - 1);
-        let inside = (0..3).all(|d| {
+        let exists = (0..3).all(|d| {
             self.padding[d] <= reach(d) && self.input[d] + 2 * self.padding[d] == self.output[d] + reach(d)
         });
-        (inside && self.stride == [1; 3]).then(|| Self {
+        (exists && self.stride == [1; 3]).then(|| Self {
             channels: self.filters,
             filters: self.channels,
             input: self.output,

@@ -1,9 +1,9 @@
-//! Images to columns and back: a row for each channel and place in the kernel, a column for each output pixel.
+//! Images to columns (im2col) and back (col2im): a row for each channel and kernel position, a column for each output pixel.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::shape::Conv;
-use super::split::{self, Columns};
-use crate::gemm::{Scratch, Shared};
+use super::params::Conv;
+use super::unfold_strided::{self, Columns};
+use crate::gemm::{Scratch, SendPtr};
 use crate::native::strided_gather::gather;
 use crate::parallel::parallel_for;
 use crate::vectorized::dispatch;
@@ -31,12 +31,12 @@ impl<T> Images<T> {
         self.at.wrapping_offset(image as isize * self.strides[0] + channel as isize * self.strides[1])
     }
 
-    /// A pixel of a channel, counted through all rows: these must follow one another evenly.
+    /// A pixel of a channel by its row-major index: pixels must be at a constant stride, see [`is_even`](Self::is_even).
     pub(super) fn pixel(&self, image: usize, channel: usize, pixel: usize) -> *mut T {
         self.channel(image, channel).wrapping_offset(pixel as isize * self.strides[4])
     }
 
-    /// Whether all pixels of a channel of these sizes follow one another evenly.
+    /// Whether all pixels of a channel of these sizes are at a constant stride, across rows and planes too.
     pub(super) fn is_even(&self, [depth, height, width]: [usize; 3]) -> bool {
         let [.., plane, row, pixel] = self.strides;
         let follows =
@@ -45,13 +45,13 @@ impl<T> Images<T> {
     }
 }
 
-/// The strides of channels, rows and pixels.
+/// The strides of channels, rows and pixels of images over two dimensions.
 pub(super) fn inner<T>(images: &Images<T>) -> [isize; 3] {
     [images.strides[1], images.strides[3], images.strides[4]]
 }
 
-/// Part of a row of columns: `before` columns that lie in the padding, `inside` that read the image from `offset` on, and
-/// `after`, in the padding again.
+/// Columns of one row that belong to one row of output pixels: `before` in the padding, `inside` that read the image from
+/// `offset` on, and `after` in the padding.
 struct Run {
     column: usize,
     before: usize,
@@ -60,12 +60,18 @@ struct Run {
     offset: isize,
 }
 
-/// The runs of the output pixels `pixels` for one place in the kernel.
+/// The runs of the output pixels `pixels` for one kernel position.
 #[inline(always)]
-fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 5], mut f: impl FnMut(Run)) {
+fn runs(
+    conv: &Conv,
+    position: [usize; 3],
+    pixels: &Range<usize>,
+    strides: [isize; 5],
+    mut f: impl FnMut(Run),
+) {
     let [_, height, width] = conv.output;
-    let shift = |d: usize| (place[d] * conv.dilation[d]) as isize - conv.padding[d] as isize;
-    // The first output pixel that reads at or after `bound`; no sum here passes what the sizes were checked for.
+    let shift = |d: usize| (position[d] * conv.dilation[d]) as isize - conv.padding[d] as isize;
+    // The first output pixel that reads at or after `bound`. No overflow: `ConvParams::output_sizes` bounds the padded sizes.
     let first = |bound: isize| {
         let ahead = bound - shift(2);
         let reached = if ahead <= 0 { 0 } else { (ahead as usize - 1) / conv.stride[2] + 1 };
@@ -75,7 +81,7 @@ fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 
     if pixels.is_empty() {
         return;
     }
-    // Counted on from row to row: divisions take longer than a short row.
+    // Row and plane are updated incrementally: divisions take longer than a short row.
     let (row, mut x) = (pixels.start / width, pixels.start % width);
     let (mut z, mut y, mut column) = (row / height, row % height, 0);
     while column < pixels.len() {
@@ -89,7 +95,7 @@ fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 
             (low.clamp(x, x + count), high.clamp(x, x + count))
         };
         let end = end.max(start);
-        // Of no use, and possibly past the range, where nothing lies inside.
+        // Unused, and possibly out of range, where no column is inside the image: hence the wrapping arithmetic.
         let from_x = (start.wrapping_mul(conv.stride[2]) as isize).wrapping_add(shift(2));
         let row_offset = from_z.wrapping_mul(strides[2]).wrapping_add(from_y.wrapping_mul(strides[3]));
         let offset = row_offset.wrapping_add(from_x.wrapping_mul(strides[4]));
@@ -102,8 +108,8 @@ fn runs(conv: &Conv, place: [usize; 3], pixels: &Range<usize>, strides: [isize; 
     }
 }
 
-/// Splits a row's number into channel and place in the kernel.
-fn place(conv: &Conv, row: usize) -> (usize, [usize; 3]) {
+/// Splits a row's index into channel and kernel position.
+fn channel_and_position(conv: &Conv, row: usize) -> (usize, [usize; 3]) {
     let [depth, height, width] = conv.kernel;
     let (rest, kx) = (row / width, row % width);
     let (rest, ky) = (rest / height, rest % height);
@@ -113,7 +119,7 @@ fn place(conv: &Conv, row: usize) -> (usize, [usize; 3]) {
 /// Writes the columns of the output pixels `pixels` of one image and group, `to[row * pitch + column]`.
 ///
 /// # Safety
-/// - `from` is the first channel of the group in an image of `conv`, readable; `to` has room for `conv.depth()` rows.
+/// - `from` is the first channel of the group in an image of `conv`, readable; `to` takes `conv.depth()` rows.
 pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
     conv: &Conv,
     from: *const T,
@@ -122,11 +128,11 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
     to: *mut T,
     pitch: usize,
 ) {
-    let (from, to) = (Shared(from.cast_mut()), Shared(to));
+    let (from, to) = (SendPtr(from.cast_mut()), SendPtr(to));
     let grain = (1 << 16) / pixels.len().max(1);
-    if split::suits(conv) && !pixels.is_empty() {
-        return parallel_for(0..conv.channels, (grain / conv.places()).max(1), |channels| {
-            let mut room = Scratch::new::<T>(split::room(conv, &pixels));
+    if unfold_strided::suits(conv) && !pixels.is_empty() {
+        return parallel_for(0..conv.channels, (grain / conv.kernel_numel()).max(1), |channels| {
+            let mut buffer = Scratch::new::<T>(unfold_strided::buffer_len(conv, &pixels));
             for channel in channels {
                 // SAFETY: a channel of the input, and its rows of columns.
                 unsafe {
@@ -135,8 +141,8 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
                         from: from.at().wrapping_offset(channel as isize * strides[1]),
                         strides: [strides[3], strides[4]],
                         pixels: pixels.clone(),
-                        room: room.as_mut_ptr(),
-                        to: to.at().wrapping_add(channel * conv.places() * pitch),
+                        buffer: buffer.as_mut_ptr(),
+                        to: to.at().wrapping_add(channel * conv.kernel_numel() * pitch),
                         pitch,
                     });
                 }
@@ -145,21 +151,21 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
     }
     parallel_for(0..conv.depth(), grain.max(1), |rows| {
         for row in rows {
-            let (channel, place) = place(conv, row);
+            let (channel, position) = channel_and_position(conv, row);
             let from = from.at().wrapping_offset(channel as isize * strides[1]);
             let to = to.at().wrapping_add(row * pitch);
-            runs(conv, place, &pixels, strides, |run| {
+            runs(conv, position, &pixels, strides, |run| {
                 // SAFETY: the run lies in the row; what it reads, in the image. Zero bytes are the number zero.
                 unsafe {
                     let to = to.add(run.column);
-                    // A call that writes nothing takes as long as a short run.
+                    // An empty `memset` takes as long as a short run.
                     if run.before > 0 {
                         to.write_bytes(0, run.before);
                     }
                     let inside = to.add(run.before);
                     gather(
                         from.wrapping_offset(run.offset),
-                        // Nobody goes by it where there is one pixel, whose stride may be any number.
+                        // The stride of a single pixel may be any number; it is not used then.
                         (conv.stride[2] as isize).wrapping_mul(strides[4]),
                         inside,
                         run.inside,
@@ -173,7 +179,7 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
     });
 }
 
-/// Sums that wrap in integers, as those inside products do, whatever a build checks.
+/// Addition that wraps for integers in every build profile, as sums in matrix products do.
 pub(super) trait Accumulate: Copy {
     fn plus(self, other: Self) -> Self;
 }
@@ -193,10 +199,10 @@ macro_rules! accumulate {
 accumulate!(Self::wrapping_add => u8 i8 i16 i32 i64);
 accumulate!(|a, b| a + b => f16 bf16 f32 f64);
 
-/// Adds columns to the pixels they were read from: the transpose of [`unfold`].
+/// Adds columns to the pixels they were read from (col2im): the transpose of [`unfold`].
 ///
 /// # Safety
-/// - As [`unfold`], with `to` an image that nobody else uses and `from` the columns.
+/// - As [`unfold`], with `from` the columns and `to` an image that no other thread uses.
 pub(super) unsafe fn fold<T: Accumulate>(
     conv: &Conv,
     from: *const T,
@@ -207,10 +213,10 @@ pub(super) unsafe fn fold<T: Accumulate>(
 ) {
     let step = conv.stride[2] as isize * strides[4];
     for row in 0..conv.depth() {
-        let (channel, place) = place(conv, row);
+        let (channel, position) = channel_and_position(conv, row);
         let to = to.wrapping_offset(channel as isize * strides[1]);
         let from = from.wrapping_add(row * pitch);
-        runs(conv, place, &pixels, strides, |run| {
+        runs(conv, position, &pixels, strides, |run| {
             let (to, from) = (to.wrapping_offset(run.offset), from.wrapping_add(run.column + run.before));
             for i in 0..run.inside {
                 let pixel = to.wrapping_offset(step * i as isize);

@@ -1,37 +1,37 @@
-//! Weights as they lie, or turned around for the gradient of the input.
+//! The weights of a convolution, read as they are stored, or flipped for the input gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::shape::Conv;
-use crate::gemm::Shared;
+use super::params::Conv;
+use crate::gemm::SendPtr;
 
-/// Weights of `filters x channels`, each of all places of the kernel side by side.
+/// Weights of `filters x channels` kernels, each with its positions contiguous.
 #[derive(Clone, Copy)]
 pub(super) struct Weights<T> {
-    pub(super) at: Shared<T>,
-    /// From one filter, and from one channel, to the next.
+    pub(super) at: SendPtr<T>,
+    /// Of filters and of channels.
     pub(super) strides: [usize; 2],
-    /// The kernel is taken from back to front.
-    pub(super) turned: bool,
+    /// Whether kernel positions are read in reverse order.
+    pub(super) flipped: bool,
 }
 
 impl<T: Copy> Weights<T> {
-    /// Contiguous ones of `conv`.
-    pub(super) fn of(conv: &Conv, at: Shared<T>) -> Self {
-        Weights { at, strides: [conv.depth(), conv.places()], turned: false }
+    /// The contiguous weights of `conv`.
+    pub(super) fn new(conv: &Conv, at: SendPtr<T>) -> Self {
+        Weights { at, strides: [conv.depth(), conv.kernel_numel()], flipped: false }
     }
 
-    /// Those of the convolution that gives the gradient of the input of `conv`.
-    pub(super) fn turned(conv: &Conv, at: Shared<T>) -> Self {
-        Weights { at, strides: [conv.places(), conv.depth()], turned: true }
+    /// The weights of [`Conv::flipped`], which are those of `conv` with filters and channels exchanged.
+    pub(super) fn flipped(conv: &Conv, at: SendPtr<T>) -> Self {
+        Weights { at, strides: [conv.kernel_numel(), conv.depth()], flipped: true }
     }
 
     /// One weight.
     ///
     /// # Safety
-    /// - The weights are readable, and those of `conv`, which has this filter, channel and place.
-    pub(super) unsafe fn get(&self, conv: &Conv, filter: usize, channel: usize, place: usize) -> T {
-        let place = if self.turned { conv.places() - 1 - place } else { place };
+    /// - The weights are readable, and those of `conv`, which has this filter, channel and kernel position.
+    pub(super) unsafe fn get(&self, conv: &Conv, filter: usize, channel: usize, position: usize) -> T {
+        let position = if self.flipped { conv.kernel_numel() - 1 - position } else { position };
         // SAFETY: by this function's condition.
-        unsafe { *self.at.at().add(filter * self.strides[0] + channel * self.strides[1] + place) }
+        unsafe { *self.at.at().add(filter * self.strides[0] + channel * self.strides[1] + position) }
     }
 }

@@ -1,46 +1,46 @@
-//! Convolutions with kernels of three by three places by Winograd's algorithm: each tile of two by two output pixels takes sixteen
-//! products where it would take thirty-six.
+//! Winograd's algorithm for 3x3 kernels: a tile of 2x2 output pixels takes 16 multiplications instead of 36.
 //!
-//! Tiles of the input (four by four pixels, two apart) and the weights are transformed; what is multiplied then are sixteen
-//! matrices, one for each place in a tile: weights by channels, channels by tiles. An output pixel depends on its own window alone,
-//! but sums and differences of that window are rounded on the way: the error is that of a direct convolution for the largest
-//! pixels and weights of the window. Where a result is not finite, which may be so on the way only, the caller computes it
-//! directly.
+//! Tiles of the input (4x4 pixels, overlapping by two) and the weights are transformed. Then, for each of the 16 elements of a
+//! tile, a matrix of filters by channels is multiplied by one of channels by tiles, and the products are transformed to output
+//! pixels. An output pixel depends on its own window alone, but sums and differences of pixels and of weights are rounded, so the
+//! error bound is that of a direct convolution whose pixels and weights all have the largest magnitude in the window. These sums
+//! may also overflow where the convolution does not: functions report a result that is not finite, and the caller computes it by
+//! another algorithm.
 //!
-//! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), F(2x2, 3x3); the gradient of the weights is
-//! its transpose.
+//! Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), F(2x2, 3x3); the gradient of the weights
+//! is its transpose.
 #![expect(unsafe_code, reason = "raw operands")]
 
-mod piece;
+mod tile_rows;
 mod transforms;
 
-use super::product::{WORTH_A_THREAD, pitch};
-use super::shape::Conv;
+use super::im2col_gemm::{WORTH_A_THREAD, pitch};
+use super::params::Conv;
 use super::unfold::Images;
 use super::weights::Weights;
-use crate::gemm::{Gemm, GemmElement, Isa, Scratch, Shared, gemm};
+use crate::gemm::{Gemm, GemmElement, Isa, Scratch, SendPtr, gemm};
 use crate::parallel::{num_threads, parallel_for};
 use crate::vectorized::{EveryIsa, dispatch};
 use flambeau_core::{Element, Scalar};
-pub(super) use piece::{GRADIENT, INPUT};
-use piece::{PLACES, Piece};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use transforms::Halves;
-pub(super) use transforms::{FromPixels, FromWeights, ToOutput, ToWeights};
+pub(super) use tile_rows::{GRADIENT_TILE, INPUT_TILE};
+use tile_rows::{TILE_ELEMENTS, TileRows};
+use transforms::EvenOddRows;
+pub(super) use transforms::{OutputTransform, TileTransform, WeightGradientTransform, WeightTransform};
 
-/// Tiles in a block: enough for the products, and few enough for the second-level cache where channels are few.
+/// Tiles in a block: enough for efficient products, and few enough that blocks fit L2 where channels are few.
 const TILES: usize = 128;
-/// Tiles that fill the vectors of a product.
+/// Tiles that fill the vectors of a product's microkernel.
 const VECTOR: usize = 16;
 
-/// Tiles and channels from which on the transforms pay: those of the weights too, which few tiles share.
-const LEAST_TILES: usize = VECTOR;
-const LEAST_CHANNELS: usize = 16;
+/// With fewer tiles or channels the transforms take more time than they save: few tiles share the transformed weights.
+const MIN_TILES: usize = VECTOR;
+const MIN_CHANNELS: usize = 16;
 
-/// Whether a convolution is done so: three by three places one apart, over two dimensions, of many channels and tiles.
+/// Whether to use this algorithm: a 3x3 kernel over two dimensions, stride and dilation 1, one group, enough channels and tiles.
 pub(super) fn suits(conv: &Conv) -> bool {
     let is_flat = conv.input[0] == 1 && conv.output[0] == 1 && conv.padding[0] == 0;
     let steps = conv.stride == [1; 3] && conv.dilation == [1; 3] && conv.groups == 1;
@@ -51,14 +51,14 @@ pub(super) fn suits(conv: &Conv) -> bool {
         && conv.kernel == [1, 3, 3]
         && steps
         && pads
-        && channels >= LEAST_CHANNELS
-        && conv.images.saturating_mul(tiles) >= LEAST_TILES
+        && channels >= MIN_CHANNELS
+        && conv.images.saturating_mul(tiles) >= MIN_TILES
 }
 
-/// How tiles are cut into blocks: by sizes alone. Rows of tiles are counted through all images, so small images share a block.
+/// How tiles are split into blocks, by sizes alone. Rows of tiles are numbered across all images, so small images share a block.
 #[derive(Clone, Copy)]
 struct Blocks {
-    /// Rows of tiles of all images, and of one.
+    /// Rows of tiles of all images, and of one image.
     all: usize,
     down: usize,
     /// Tiles in a row.
@@ -72,7 +72,7 @@ impl Blocks {
         let (down, across) = (conv.output[1].div_ceil(2), conv.output[2].div_ceil(2));
         let all = conv.images * down;
         let most = (TILES / across).clamp(1, all);
-        // Whole vectors if that takes no small blocks, else equal ones.
+        // Blocks of whole vectors unless they would be smaller than half of the maximum; otherwise blocks of equal size.
         let whole = (most / 2 + 1..=most).rev().find(|rows| (rows * across).is_multiple_of(VECTOR));
         Blocks { all, down, across, rows: whole.unwrap_or(all.div_ceil(all.div_ceil(most))) }
     }
@@ -91,13 +91,13 @@ impl Blocks {
         pitch(self.rows * self.across)
     }
 
-    /// One block is all.
+    /// Whether there is a single block.
     fn is_one(&self) -> bool {
         self.count() == 1
     }
 }
 
-/// Some rows of tiles, of one image after another.
+/// A range of rows of tiles, which may span several images.
 #[derive(Clone)]
 struct Block {
     rows: Range<usize>,
@@ -110,32 +110,32 @@ impl Block {
         self.rows.len() * self.across
     }
 
-    /// What it has of each image.
-    fn pieces(&self) -> impl Iterator<Item = Piece> {
+    /// The rows of each image in the block.
+    fn tile_rows(&self) -> impl Iterator<Item = TileRows> {
         let Block { rows, down, across } = self.clone();
         (rows.start / down..rows.end.div_ceil(down)).map(move |image| {
             let [first, last] = [rows.start, rows.end].map(|row| row.clamp(image * down, (image + 1) * down));
             let tile = (first - rows.start) * across;
-            Piece { image, rows: [first - image * down, last - image * down], across, tile }
+            TileRows { image, rows: [first - image * down, last - image * down], across, tile }
         })
     }
 }
 
-/// The output of a convolution, `bias + weights * x`; `false` if an element is not finite, which it may be on the way only.
+/// The output of a convolution, `bias + weights * x`; `false` if an element is not finite, though that of the convolution may be.
 ///
 /// # Safety
-/// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and nobody else writes them meanwhile.
+/// - `x`, `w` and `bias` are readable as `conv` says, `y` writable, and no other thread writes them during the call.
 pub(super) unsafe fn forward<T: GemmElement + Element>(
     conv: &Conv,
     x: Images<T>,
     w: Weights<T>,
-    bias: Option<(Shared<T>, isize)>,
+    bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) -> bool
 where
-    FromWeights<T>: EveryIsa,
-    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
-    ToOutput<T>: EveryIsa<bool>,
+    WeightTransform<T>: EveryIsa,
+    for<'p> TileTransform<'p, T, INPUT_TILE>: EveryIsa,
+    OutputTransform<T>: EveryIsa<bool>,
 {
     let (c, f) = (conv.channels, conv.filters);
     let blocks = Blocks::new(conv);
@@ -143,22 +143,22 @@ where
         // SAFETY: the caller's conditions.
         return unsafe { forward_by_filters(conv, x, w, bias, &blocks, y) };
     }
-    // The distance between places: an odd number of lines, so that they do not compete for the same sets.
-    let (pitch, plane) = (blocks.pitch(), pitch(f * c));
-    let mut u = Scratch::new::<T>(PLACES * plane);
-    let u = Planes { at: Shared(u.as_mut_ptr::<T>()), plane };
+    // The distance between matrices is an odd number of cache lines, so that they do not map to the same cache sets.
+    let (pitch, matrix_stride) = (blocks.pitch(), pitch(f * c));
+    let mut u = Scratch::new::<T>(TILE_ELEMENTS * matrix_stride);
+    let u = ElementMatrices { at: SendPtr(u.as_mut_ptr::<T>()), matrix_stride };
     let finite = AtomicBool::new(true);
     // SAFETY: the caller's conditions; rows of matrices, and blocks, are written by one thread each.
     unsafe {
-        parallel_for(0..f, (WORTH_A_THREAD / (9 * PLACES * c)).max(1), |filters| {
+        parallel_for(0..f, (WORTH_A_THREAD / (9 * TILE_ELEMENTS * c)).max(1), |filters| {
             from_weights(conv, w, filters.clone(), u.below(filters.start, c));
         });
-        let work = PLACES * f * c * pitch;
+        let work = TILE_ELEMENTS * f * c * pitch;
         parallel_for(0..blocks.count(), (WORTH_A_THREAD / work).max(1), |part| {
-            let mut room = Matrices::new([c, f], pitch);
-            let [v, m] = room.planes();
+            let mut buffer = MatrixPair::new([c, f], pitch);
+            let [v, m] = buffer.matrices();
             for block in part.map(|block| blocks.get(block)) {
-                from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
+                from_images::<T, INPUT_TILE>(conv, c, x, &block, v, pitch);
                 multiply([f, block.tiles(), c], u, v, m, pitch);
                 if !to_images(conv, 0..f, m, pitch, bias, &block, y) {
                     finite.store(false, Ordering::Relaxed);
@@ -169,7 +169,8 @@ where
     finite.into_inner()
 }
 
-/// The same where one block is all: threads share the filters, and each transforms the weights of some just before it uses them.
+/// [`forward`] with a single block: threads divide the filters, and each transforms the weights of its filters just before it
+/// multiplies by them.
 ///
 /// # Safety
 /// - As [`forward`].
@@ -177,32 +178,33 @@ unsafe fn forward_by_filters<T: GemmElement + Element>(
     conv: &Conv,
     x: Images<T>,
     w: Weights<T>,
-    bias: Option<(Shared<T>, isize)>,
+    bias: Option<(SendPtr<T>, isize)>,
     blocks: &Blocks,
     y: Images<T>,
 ) -> bool
 where
-    FromWeights<T>: EveryIsa,
-    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
-    ToOutput<T>: EveryIsa<bool>,
+    WeightTransform<T>: EveryIsa,
+    for<'p> TileTransform<'p, T, INPUT_TILE>: EveryIsa,
+    OutputTransform<T>: EveryIsa<bool>,
 {
-    /// Filters of a part at most: a fraction of a thread's share, so that one on a slower core takes fewer.
-    const MOST: usize = 64;
-    /// And at least, where threads are many.
-    const LEAST: usize = 48;
+    /// The most filters of a part: a fraction of a thread's share, so that a slower core can take fewer parts.
+    const MAX_FILTERS: usize = 64;
+    /// The fewest filters of a part, where there are many threads.
+    const MIN_FILTERS: usize = 48;
     let (c, f, pitch, block) = (conv.channels, conv.filters, blocks.pitch(), blocks.get(0));
-    let mut tiles = Matrices::new([c, 0], pitch);
-    let [v, _] = tiles.planes();
+    let mut tiles = MatrixPair::new([c, 0], pitch);
+    let [v, _] = tiles.matrices();
     let finite = AtomicBool::new(true);
-    let parts = f.div_ceil(MOST).max(num_threads().min(f / LEAST));
+    let parts = f.div_ceil(MAX_FILTERS).max(num_threads().min(f / MIN_FILTERS));
     let most = f.div_ceil(parts);
     // SAFETY: the caller's conditions; each part writes its own filters.
     unsafe {
-        from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
-        let work = PLACES * most * c * pitch;
+        from_images::<T, INPUT_TILE>(conv, c, x, &block, v, pitch);
+        let work = TILE_ELEMENTS * most * c * pitch;
         parallel_for(0..parts, (WORTH_A_THREAD / work).max(1), |range| {
-            let (mut weights, mut products) = (Matrices::new([most, 0], c), Matrices::new([most, 0], pitch));
-            let ([u, _], [m, _]) = (weights.planes(), products.planes());
+            let (mut weights, mut products) =
+                (MatrixPair::new([most, 0], c), MatrixPair::new([most, 0], pitch));
+            let ([u, _], [m, _]) = (weights.matrices(), products.matrices());
             for part in range {
                 let filters = part * f / parts..(part + 1) * f / parts;
                 from_weights(conv, w, filters.clone(), u);
@@ -216,163 +218,162 @@ where
     finite.into_inner()
 }
 
-/// A matrix for each place.
+/// A matrix for each element of a tile.
 #[derive(Clone, Copy)]
-struct Planes<T> {
-    at: Shared<T>,
-    /// From one place to the next: an odd number of lines, so that places do not compete for the same sets.
-    plane: usize,
+struct ElementMatrices<T> {
+    at: SendPtr<T>,
+    /// From one matrix to the next: an odd number of cache lines, so that they do not map to the same cache sets.
+    matrix_stride: usize,
 }
 
-impl<T> Planes<T> {
-    fn place(self, place: usize) -> *mut T {
-        self.at.at().wrapping_add(place * self.plane)
+impl<T> ElementMatrices<T> {
+    fn matrix(self, element: usize) -> *mut T {
+        self.at.at().wrapping_add(element * self.matrix_stride)
     }
 
-    /// From this row on, of rows of `width` elements.
+    /// The matrices without the rows before `row`; rows have `width` elements.
     fn below(self, row: usize, width: usize) -> Self {
-        Planes { at: Shared(self.at.at().wrapping_add(row * width)), ..self }
+        ElementMatrices { at: SendPtr(self.at.at().wrapping_add(row * width)), ..self }
     }
 }
 
-/// Room for two matrices of each place, of so many rows.
-struct Matrices<T> {
-    room: Scratch,
-    planes: [usize; 2],
+/// Scratch for two matrices for each element of a tile.
+struct MatrixPair<T> {
+    buffer: Scratch,
+    matrices: [usize; 2],
     element: PhantomData<T>,
 }
 
-impl<T> Matrices<T> {
+impl<T> MatrixPair<T> {
     fn new(rows: [usize; 2], width: usize) -> Self {
-        let planes = rows.map(|rows| pitch(rows * width));
-        let room = Scratch::new::<T>(PLACES * (planes[0] + planes[1]));
-        Matrices { room, planes, element: PhantomData }
+        let matrices = rows.map(|rows| pitch(rows * width));
+        let buffer = Scratch::new::<T>(TILE_ELEMENTS * (matrices[0] + matrices[1]));
+        MatrixPair { buffer, matrices, element: PhantomData }
     }
 
-    fn planes(&mut self) -> [Planes<T>; 2] {
-        let [first, second] = self.planes;
-        let at = self.room.as_mut_ptr::<T>();
-        let both = [(at, first), (at.wrapping_add(PLACES * first), second)];
-        both.map(|(at, plane)| Planes { at: Shared(at), plane })
+    fn matrices(&mut self) -> [ElementMatrices<T>; 2] {
+        let [first, second] = self.matrices;
+        let at = self.buffer.as_mut_ptr::<T>();
+        let both = [(at, first), (at.wrapping_add(TILE_ELEMENTS * first), second)];
+        both.map(|(at, matrix_stride)| ElementMatrices { at: SendPtr(at), matrix_stride })
     }
 }
 
-/// The transformed weights of some filters, `to[place][filter][channel]`.
+/// The transformed weights of some filters, `to[element][filter][channel]`.
 ///
 /// # Safety
-/// - `w` is readable as `conv` says, and `to` has room.
-unsafe fn from_weights<T: Element>(conv: &Conv, w: Weights<T>, filters: Range<usize>, to: Planes<T>)
+/// - `w` is readable as `conv` says, and `to` takes the matrices.
+unsafe fn from_weights<T: Element>(conv: &Conv, w: Weights<T>, filters: Range<usize>, to: ElementMatrices<T>)
 where
-    FromWeights<T>: EveryIsa,
+    WeightTransform<T>: EveryIsa,
 {
     let c = conv.channels;
     for (row, filter) in filters.enumerate() {
         // SAFETY: the weights of a filter, and its row of each matrix.
         unsafe {
             let from = w.at.at().add(filter * w.strides[0]);
-            dispatch(FromWeights {
+            dispatch(WeightTransform {
                 from,
                 step: w.strides[1],
-                turned: w.turned,
+                flipped: w.flipped,
                 count: c,
-                to: to.below(row, c).place(0),
-                plane: to.plane,
+                to: to.below(row, c).matrix(0),
+                matrix_stride: to.matrix_stride,
             });
         }
     }
 }
 
-/// The products of all places, of `m` by `n` elements.
+/// The products for all elements of a tile, of `m` by `n` elements.
 ///
 /// # Safety
 /// - The matrices hold `m` rows of `k` elements, `k` of `n` and `m` of `n`, the last two with rows `pitch` apart.
 unsafe fn multiply<T: GemmElement>(
     [m, n, k]: [usize; 3],
-    a: Planes<T>,
-    b: Planes<T>,
-    c: Planes<T>,
+    a: ElementMatrices<T>,
+    b: ElementMatrices<T>,
+    c: ElementMatrices<T>,
     pitch: usize,
 ) {
     let strides = [pitch as isize, 1];
-    for place in 0..PLACES {
-        let plain = Gemm::contiguous(m, n, k, a.place(place), b.place(place), c.place(place));
+    for element in 0..TILE_ELEMENTS {
+        let plain = Gemm::contiguous(m, n, k, a.matrix(element), b.matrix(element), c.matrix(element));
         // SAFETY: by this function's condition.
         unsafe { gemm(Isa::detected(), &Gemm { b_strides: strides, c_strides: strides, ..plain }) };
     }
 }
 
-/// The transformed tiles of a block, `to[place][channel][tile]`: of the input by four pixels each way, or of the output's gradient
-/// by two.
+/// The transformed tiles of a block, `to[element][channel][tile]`: of the input (`SIDE` is 4) or of the output gradient (2).
 ///
 /// # Safety
-/// - `x` is readable, with so many channels and images as the block is of, and `to` has room.
+/// - `x` is readable, with `channels` channels and the images of the block, and `to` takes the matrices.
 unsafe fn from_images<T: Element, const SIDE: usize>(
     conv: &Conv,
     channels: usize,
     x: Images<T>,
     block: &Block,
-    to: Planes<T>,
+    to: ElementMatrices<T>,
     pitch: usize,
 ) where
-    for<'p> FromPixels<'p, T, SIDE>: EveryIsa,
+    for<'p> TileTransform<'p, T, SIDE>: EveryIsa,
 {
     let mut len = 0;
-    let pieces: SmallVec<[Halves; 8]> =
-        block.pieces().map(|piece| Halves::new::<SIDE>(conv, piece, &mut len)).collect();
-    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
+    let tile_rows: SmallVec<[EvenOddRows; 8]> =
+        block.tile_rows().map(|tile_rows| EvenOddRows::new::<SIDE>(conv, tile_rows, &mut len)).collect();
+    let grain = (WORTH_A_THREAD / (8 * TILE_ELEMENTS * block.tiles())).max(1);
     parallel_for(0..channels, grain, |channels| {
-        let mut room = Scratch::new::<T>(len);
+        let mut buffer = Scratch::new::<T>(len);
         for channel in channels {
             // SAFETY: the caller's conditions; channels are written by one thread each.
             unsafe {
-                dispatch(FromPixels::<T, SIDE> {
-                    pieces: &pieces,
+                dispatch(TileTransform::<T, SIDE> {
+                    tile_rows: &tile_rows,
                     x,
                     channel,
-                    room: room.as_mut_ptr(),
-                    to: to.below(channel, pitch).place(0),
-                    plane: to.plane,
+                    buffer: buffer.as_mut_ptr(),
+                    to: to.below(channel, pitch).matrix(0),
+                    matrix_stride: to.matrix_stride,
                 });
             }
         }
     });
 }
 
-/// The output of some filters in a block, from `from[place][filter][tile]`; whether it is finite.
+/// The output of some filters in a block, from the products `from[element][filter][tile]`; whether it is finite.
 ///
 /// # Safety
 /// - `from` holds the products, `bias` is readable, and `y` writable as the output of `conv`.
 unsafe fn to_images<T: Element>(
     conv: &Conv,
     filters: Range<usize>,
-    from: Planes<T>,
+    from: ElementMatrices<T>,
     pitch: usize,
-    bias: Option<(Shared<T>, isize)>,
+    bias: Option<(SendPtr<T>, isize)>,
     block: &Block,
     y: Images<T>,
 ) -> bool
 where
-    ToOutput<T>: EveryIsa<bool>,
+    OutputTransform<T>: EveryIsa<bool>,
 {
-    let grain = (WORTH_A_THREAD / (8 * PLACES * block.tiles())).max(1);
+    let grain = (WORTH_A_THREAD / (8 * TILE_ELEMENTS * block.tiles())).max(1);
     let finite = AtomicBool::new(true);
     parallel_for(0..filters.len(), grain, |rows| {
         for row in rows {
             let filter = filters.start + row;
-            for piece in block.pieces() {
+            for tile_rows in block.tile_rows() {
                 // SAFETY: the caller's conditions; filters are written by one thread each.
                 let is_finite = unsafe {
                     let start = match bias {
                         Some((bias, step)) => *bias.at().offset(filter as isize * step),
                         None => T::from_scalar(Scalar::Int(0)),
                     };
-                    dispatch(ToOutput {
-                        from: from.at.at().add(row * pitch + piece.tile).cast_const(),
-                        plane: from.plane,
-                        rows: piece.rows,
-                        across: piece.across,
+                    dispatch(OutputTransform {
+                        from: from.at.at().add(row * pitch + tile_rows.tile).cast_const(),
+                        matrix_stride: from.matrix_stride,
+                        rows: tile_rows.rows,
+                        across: tile_rows.across,
                         start,
-                        to: y.channel(piece.image, filter),
+                        to: y.channel(tile_rows.image, filter),
                         strides: [y.strides[3], y.strides[4]],
                         output: [conv.output[1], conv.output[2]],
                     })
@@ -386,44 +387,44 @@ where
     finite.into_inner()
 }
 
-/// The gradient of the weights, contiguous; `false` if an element is not finite.
+/// The weight gradient, contiguous; `false` if an element is not finite.
 ///
 /// # Safety
-/// - `gy` and `x` are readable as `conv` says, `to` writable; nobody else writes them meanwhile.
+/// - `gy` and `x` are readable as `conv` says, `to` writable, and no other thread writes them during the call.
 pub(super) unsafe fn weight<T: GemmElement + Element>(
     conv: &Conv,
     gy: Images<T>,
     x: Images<T>,
-    to: Shared<T>,
+    to: SendPtr<T>,
 ) -> bool
 where
-    for<'p> FromPixels<'p, T, INPUT>: EveryIsa,
-    for<'p> FromPixels<'p, T, GRADIENT>: EveryIsa,
-    ToWeights<T>: EveryIsa<bool>,
+    for<'p> TileTransform<'p, T, INPUT_TILE>: EveryIsa,
+    for<'p> TileTransform<'p, T, GRADIENT_TILE>: EveryIsa,
+    WeightGradientTransform<T>: EveryIsa<bool>,
 {
-    /// Elements of all parts.
-    const MOST: usize = 1 << 22;
+    /// Elements of all partial sums.
+    const MAX_ELEMENTS: usize = 1 << 22;
     let (c, f) = (conv.channels, conv.filters);
-    let (blocks, plane) = (Blocks::new(conv), pitch(f * c));
-    let size = PLACES * plane;
-    let count = blocks.count().min(8).min(MOST / size).max(1);
+    let (blocks, matrix_stride) = (Blocks::new(conv), pitch(f * c));
+    let size = TILE_ELEMENTS * matrix_stride;
+    let count = blocks.count().min(8).min(MAX_ELEMENTS / size).max(1);
     let mut sums = Scratch::new::<T>(count * size);
-    let (sums, finite) = (Shared(sums.as_mut_ptr::<T>()), AtomicBool::new(true));
-    // SAFETY: the caller's conditions; parts have room of their own, and rows are written by one thread each.
+    let (sums, finite) = (SendPtr(sums.as_mut_ptr::<T>()), AtomicBool::new(true));
+    // SAFETY: the caller's conditions; each part has sums of its own, and rows are written by one thread each.
     unsafe {
         parallel_for(0..count, 1, |parts| {
             let pitch = blocks.pitch();
-            let mut room = Matrices::new([c, f], pitch);
-            let [v, z] = room.planes();
+            let mut buffer = MatrixPair::new([c, f], pitch);
+            let [v, z] = buffer.matrices();
             for part in parts {
                 let first = part * blocks.count() / count;
                 for index in first..(part + 1) * blocks.count() / count {
                     let block = blocks.get(index);
-                    from_images::<T, INPUT>(conv, c, x, &block, v, pitch);
-                    from_images::<T, GRADIENT>(conv, f, gy, &block, z, pitch);
-                    for place in 0..PLACES {
-                        let (a, b) = (z.place(place), v.place(place));
-                        let sum = sums.at().add(part * size + place * plane);
+                    from_images::<T, INPUT_TILE>(conv, c, x, &block, v, pitch);
+                    from_images::<T, GRADIENT_TILE>(conv, f, gy, &block, z, pitch);
+                    for element in 0..TILE_ELEMENTS {
+                        let (a, b) = (z.matrix(element), v.matrix(element));
+                        let sum = sums.at().add(part * size + element * matrix_stride);
                         let plain = Gemm::contiguous(f, c, block.tiles(), a, b, sum);
                         let product = Gemm {
                             a_strides: [pitch as isize, 1],
@@ -436,11 +437,18 @@ where
                 }
             }
         });
-        parallel_for(0..f, (WORTH_A_THREAD / (PLACES * count * c)).max(1), |filters| {
+        parallel_for(0..f, (WORTH_A_THREAD / (TILE_ELEMENTS * count * c)).max(1), |filters| {
             for filter in filters {
                 let from = sums.at().add(filter * c).cast_const();
                 let to = to.at().add(filter * c * 9);
-                if !dispatch(ToWeights { from, plane, parts: count, part: size, count: c, to }) {
+                if !dispatch(WeightGradientTransform {
+                    from,
+                    matrix_stride,
+                    parts: count,
+                    part: size,
+                    count: c,
+                    to,
+                }) {
                     finite.store(false, Ordering::Relaxed);
                 }
             }

@@ -1,9 +1,9 @@
-//! Grids of affine maps.
+//! The grid of an affine map.
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, Scalar, ensure};
 
-/// The grid of an affine map of places: `theta` of each image times the places of the pixels of an image of `size`.
+/// The grid of an affine map: `theta` of each image times the coordinates of the pixels of an image of `size`.
 pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor> {
     const NAME: &str = "affine_grid_generator";
     let dims = size.len().saturating_sub(2);
@@ -23,25 +23,25 @@ pub fn affine_grid_generator(theta: &Tensor, size: &[i64], align_corners: bool) 
         "{NAME}: expected non-zero, positive output size. Got {size:?}"
     );
     let base = base_grid(theta, &size[2..], align_corners)?;
-    let places = ops::bmm(&ops::expand(&base, &[size[0], -1, d + 1], false)?, &theta.transpose(1, 2)?)?;
+    let coordinates = ops::bmm(&ops::expand(&base, &[size[0], -1, d + 1], false)?, &theta.transpose(1, 2)?)?;
     let sizes: DimVec = [size[0]].iter().chain(&size[2..]).chain([&d]).copied().collect();
-    places.view(&sizes)
+    coordinates.view(&sizes)
 }
 
-/// The places of all pixels, innermost dimension first, and a 1: `pixels x (dims + 1)`.
+/// The homogeneous coordinates of all pixels, innermost dimension first: `pixels x (dims + 1)`.
 fn base_grid(like: &Tensor, spatial: &[i64], align_corners: bool) -> Result<Tensor> {
     let (dtype, device) = (Some(like.dtype()), Some(like.device()));
     let mut columns = vec![];
     for (d, size) in spatial.iter().enumerate().rev() {
         let inside = if align_corners { 1.0 } else { (*size - 1) as f64 / *size as f64 };
-        let line = match size {
+        let coordinates = match size {
             1 => ops::zeros(&[1], dtype, None, device, None)?,
             _ => ops::linspace(Scalar::Int(-1), Scalar::Int(1), *size, dtype, None, device, None)?
                 .mul_scalar(inside)?,
         };
         let mut own = DimVec::from_elem(1, spatial.len());
         own[d] = *size;
-        columns.push(ops::expand(&line.view(&own)?, spatial, false)?);
+        columns.push(ops::expand(&coordinates.view(&own)?, spatial, false)?);
     }
     columns.push(ops::ones(spatial, dtype, None, device, None)?);
     ops::stack(&columns, -1)?.reshape(&[-1, columns.len() as i64])

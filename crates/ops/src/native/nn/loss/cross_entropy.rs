@@ -1,6 +1,6 @@
-//! The cross entropy of scores, made of other operators: with classes or their probabilities as the target.
+//! The cross entropy of scores, with classes or their probabilities as the target, composed of other operators.
 
-use super::fused_cross_entropy::fuses;
+use super::fused_cross_entropy::can_fuse;
 use super::reduction::Reduction;
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::{Tensor, ops};
@@ -22,7 +22,7 @@ pub fn cross_entropy_loss(
     );
     ensure!(self_.dim() >= 1, Shape, "Expected 1 or more dimensions (got 0)");
     let dim = if self_.dim() == 1 { 0 } else { 1 };
-    if label_smoothing == 0.0 && fuses(self_, target) {
+    if label_smoothing == 0.0 && can_fuse(self_, target) {
         return Ok(ops::_cross_entropy(self_, target, weight, reduction, ignore_index)?.0);
     }
     let input = ops::_log_softmax(self_, dim, false)?;
@@ -35,18 +35,18 @@ pub fn cross_entropy_loss(
     }
     let smooth = smooth_loss(&input, target, weight, Reduction::of(reduction)?, ignore_index, dim)?;
     let share = label_smoothing / self_.sizes()[dim as usize] as f64;
-    let kept = ops::mul_scalar(&nll, Scalar::Float(1.0 - label_smoothing))?;
-    ops::add_tensor(&kept, &ops::mul_scalar(&smooth, Scalar::Float(share))?, Scalar::Int(1))
+    let nll_part = ops::mul_scalar(&nll, Scalar::Float(1.0 - label_smoothing))?;
+    ops::add_tensor(&nll_part, &ops::mul_scalar(&smooth, Scalar::Float(share))?, Scalar::Int(1))
 }
 
-/// A vector of classes as it broadcasts against `input`.
+/// A vector with an element for each class, viewed so that it broadcasts against `input`.
 fn across(classes: &Tensor, input: &Tensor, dim: i64) -> Result<Tensor> {
     let mut sizes = vec![1; input.dim()];
     sizes[dim as usize] = classes.numel();
     ops::view(classes, &sizes)
 }
 
-/// The loss of a target that is equally likely in every class: what label smoothing mixes in.
+/// The loss of a target that has the same probability for every class, which label smoothing mixes in.
 fn smooth_loss(
     input: &Tensor,
     target: &Tensor,
@@ -60,25 +60,25 @@ fn smooth_loss(
         None => input.clone(),
     };
     let each = ops::neg(&ops::sum_dim_intlist(&weighted, Some(&[dim]), false, None)?)?;
-    let kept = ops::ne_scalar(target, Scalar::Int(ignore_index))?;
-    // Filled rather than multiplied: a gradient that is infinite, where nothing is kept, does not come through.
-    let each = ops::masked_fill_scalar(&each, &ops::logical_not(&kept)?, Scalar::Int(0))?;
+    let not_ignored = ops::ne_scalar(target, Scalar::Int(ignore_index))?;
+    // Filled rather than multiplied by zero: with all targets ignored, the gradient of a mean is infinite, and its product NaN.
+    let each = ops::masked_fill_scalar(&each, &ops::logical_not(&not_ignored)?, Scalar::Int(0))?;
     match reduction {
         Reduction::None => Ok(each),
         Reduction::Sum => ops::sum(&each, None),
         Reduction::Mean => {
-            let total = as_dtype(&weight_of_kept(target, &kept, weight)?, each.dtype())?;
+            let total = as_dtype(&weight_of_not_ignored(target, &not_ignored, weight)?, each.dtype())?;
             ops::div_tensor(&ops::sum(&each, None)?, &total)
         }
     }
 }
 
-/// The sum of the weights of the targets that are kept, in f64.
-fn weight_of_kept(target: &Tensor, kept: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
-    let Some(weight) = weight else { return ops::sum(kept, Some(ScalarType::F64)) };
-    let classes = as_dtype(&ops::mul_tensor(target, kept)?, ScalarType::I64)?;
+/// The sum of the weights of the targets that are not ignored, in f64.
+fn weight_of_not_ignored(target: &Tensor, not_ignored: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(weight) = weight else { return ops::sum(not_ignored, Some(ScalarType::F64)) };
+    let classes = as_dtype(&ops::mul_tensor(target, not_ignored)?, ScalarType::I64)?;
     let weights = ops::take(&as_dtype(weight, ScalarType::F64)?, &classes)?;
-    ops::sum(&ops::mul_tensor(&weights, kept)?, None)
+    ops::sum(&ops::mul_tensor(&weights, not_ignored)?, None)
 }
 
 /// The cross entropy with probabilities as the target.
@@ -99,8 +99,8 @@ fn probabilities(
     }
     let classes = input.sizes()[dim as usize];
     let target = if label_smoothing > 0.0 {
-        let kept = ops::mul_scalar(target, Scalar::Float(1.0 - label_smoothing))?;
-        ops::add_scalar(&kept, Scalar::Float(label_smoothing / classes as f64), Scalar::Int(1))?
+        let scaled = ops::mul_scalar(target, Scalar::Float(1.0 - label_smoothing))?;
+        ops::add_scalar(&scaled, Scalar::Float(label_smoothing / classes as f64), Scalar::Int(1))?
     } else {
         target.clone()
     };

@@ -1,17 +1,18 @@
-//! The cross entropy of scores and classes in one: the logarithms of the shares, which are as large as the scores, are not kept.
+//! The cross entropy of scores and classes in one operator, which does not materialize the logarithms of the softmax.
 
-use super::classes::{Classes, check, reduce, specs};
+use super::nll_loss::{ClassTargets, check, reduce, specs};
 use super::reduction::Reduction;
-use crate::loops::row_ops::{ScaledSoftmax, scaled_softmax_rows};
 use crate::loops::reduce::log_sum_exp_parts;
+use crate::loops::row_ops::{ScaledSoftmax, scaled_softmax_rows};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType, ensure, fallible};
 
-/// Whether [`cross_entropy_loss`](super::cross_entropy_loss) is [`fused_cross_entropy`]: of a matrix of scores, which are not rounded on the way.
-pub(super) fn fuses(self_: &Tensor, target: &Tensor) -> bool {
+/// Whether [`cross_entropy_loss`](super::cross_entropy_loss) can be [`fused_cross_entropy`]: for a matrix of scores in f32 or
+/// f64.
+pub(super) fn can_fuse(self_: &Tensor, target: &Tensor) -> bool {
     self_.dim() == 2 && target.dim() == 1 && [ScalarType::F32, ScalarType::F64].contains(&self_.dtype())
 }
 
@@ -42,8 +43,8 @@ pub fn fused_cross_entropy_meta(
     Ok((output, total, part(), part()))
 }
 
-/// `weight[target] * (greatest + log_sum - self[target])`, reduced, and the sum of the weights; with the greatest score of each
-/// sample and the logarithm of `sum(e^(self - greatest))`.
+/// `weight[target] * (max_score + log_sum - self[target])`, reduced, and the sum of the weights; for each sample the maximum of
+/// its scores, and `log(sum(e^(self - max_score)))`.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn fused_cross_entropy(
     self_: &Tensor,
@@ -53,12 +54,12 @@ pub fn fused_cross_entropy(
     ignore_index: i64,
     output: &Tensor,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<()> {
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
-    log_sum_exp_parts(self_, [greatest, log_sum], DimMask::new(Some(&[1]), 2)?)?;
-    let (weights, parts) = (classes.weights(ignore_index)?, parts(greatest, log_sum)?);
+    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
+    log_sum_exp_parts(self_, [max_score, log_sum], DimMask::new(Some(&[1]), 2)?)?;
+    let (weights, parts) = (classes.weights(ignore_index)?, parts(max_score, log_sum)?);
     let losses = dispatch_all_types!(wide_floats, self_.dtype(), "_cross_entropy", T => {
         let scores = self_.accessor::<T, 2>()?;
         let loss = |(i, (t, w)): (usize, (&i64, &f64))| {
@@ -70,10 +71,10 @@ pub fn fused_cross_entropy(
     reduce(losses, weights.iter().sum(), Reduction::of(reduction)?, output, total_weight)
 }
 
-/// The two parts of each sample's logarithm.
-fn parts(greatest: &Tensor, log_sum: &Tensor) -> Result<Vec<[f64; 2]>> {
+/// `[max_score, log_sum]` of each sample, whose sum is its log-sum-exp.
+fn parts(max_score: &Tensor, log_sum: &Tensor) -> Result<Vec<[f64; 2]>> {
     let all = |t: &Tensor| as_dtype(t, ScalarType::F64)?.to_vec::<f64>();
-    fallible::collect(all(greatest)?.into_iter().zip(all(log_sum)?).map(|(a, b)| [a, b]))
+    fallible::collect(all(max_score)?.into_iter().zip(all(log_sum)?).map(|(a, b)| [a, b]))
 }
 
 /// Shape and type of [`fused_cross_entropy_backward`].
@@ -86,11 +87,11 @@ pub fn fused_cross_entropy_backward_meta(
     _reduction: i64,
     _ignore_index: i64,
     _total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
 ) -> Result<TensorSpec> {
     check_matrix(self_, target, weight)?;
-    for part in [greatest, log_sum] {
+    for part in [max_score, log_sum] {
         ensure!(
             part.sizes() == target.sizes(),
             Shape,
@@ -111,17 +112,21 @@ pub fn fused_cross_entropy_backward(
     reduction: i64,
     ignore_index: i64,
     total_weight: &Tensor,
-    greatest: &Tensor,
+    max_score: &Tensor,
     log_sum: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
     let reduction = Reduction::of(reduction)?;
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
+    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let amounts =
         classes.amounts("_cross_entropy_backward", grad_output, reduction, total_weight, ignore_index)?;
-    let logarithms = parts(greatest, log_sum)?;
+    let logarithms = parts(max_score, log_sum)?;
     let samples = classes.targets.iter().zip(amounts).zip(logarithms);
-    let line = |((t, amount), logarithm): ((&i64, f64), _)| ScaledSoftmax { logarithm, amount, place: *t as usize };
-    let lines = fallible::collect(samples.map(line))?;
-    scaled_softmax_rows(self_, grad_input, &lines)
+    let row = |((t, amount), logarithm): ((&i64, f64), _)| ScaledSoftmax {
+        logarithm,
+        scale: amount,
+        target: *t as usize,
+    };
+    let rows = fallible::collect(samples.map(row))?;
+    scaled_softmax_rows(self_, grad_input, &rows)
 }

@@ -1,10 +1,10 @@
-//! Losses of classes that keep a distance: how far every other class comes up to the right one.
+//! Margin losses of classes: by how much the score of another class exceeds that of the target class, less a margin.
 
 use super::reduction::Reduction;
 use crate::{Tensor, ops};
 use flambeau_core::{Result, Scalar, bail, ensure};
 
-/// The losses of all samples, then nothing, their mean or their sum.
+/// Reduces the losses of all samples.
 fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
     match Reduction::of(reduction)? {
         Reduction::None => Ok(losses.clone()),
@@ -13,7 +13,7 @@ fn reduced(losses: &Tensor, reduction: i64) -> Result<Tensor> {
     }
 }
 
-/// Samples by classes: one sample where there is no batch, of one class where there is no dimension at all.
+/// Samples by classes: a vector is one sample, a scalar one sample of one class.
 fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
     ensure!(
         self_.dim() <= 2 && self_.sizes().last() != Some(&0),
@@ -25,8 +25,8 @@ fn rows(name: &str, self_: &Tensor) -> Result<Tensor> {
     if self_.dim() == 2 { Ok(self_.clone()) } else { self_.reshape(&[1, -1]) }
 }
 
-/// The mean over classes of `max(0, margin - right + other)^p`, where `right` is the element of the class that `target`
-/// names; times the weight of that class.
+/// The mean over classes of `max(0, margin - right + other)^p`, where `right` is the score of the target class, times the weight
+/// of that class.
 pub fn multi_margin_loss(
     self_: &Tensor,
     target: &Tensor,
@@ -50,16 +50,16 @@ pub fn multi_margin_loss(
         "{NAME}: inconsistent weight size, expected {classes} but got {:?}",
         weight.map(Tensor::sizes)
     );
-    let places = target.reshape(&[samples, 1])?;
-    let behind = x.sub(&x.gather(1, &places)?)?.add_scalar(margin, 1)?.relu()?;
+    let indices = target.reshape(&[samples, 1])?;
+    let behind = x.sub(&x.gather(1, &indices)?)?.add_scalar(margin, 1)?.relu()?;
     let behind = match p.to_f64() {
         1.0 => behind,
         2.0 => behind.square()?,
         _ => bail!(InvalidArgument, "{NAME}: only p == 1 and p == 2 supported"),
     };
-    let mut losses = behind.scatter_value(1, &places, 0)?.sum_dim_intlist(Some(&[1]), false)?;
+    let mut losses = behind.scatter_value(1, &indices, 0)?.sum_dim_intlist(Some(&[1]), false)?;
     if let Some(weight) = weight {
-        losses = losses.mul(&weight.index_select(0, &places.squeeze_dim(1)?)?)?;
+        losses = losses.mul(&weight.index_select(0, &indices.squeeze_dim(1)?)?)?;
     }
     let losses = losses.div_scalar(classes)?;
     let alone = self_.dim() <= 1 && target.dim() == 0;
@@ -71,8 +71,8 @@ pub fn multilabel_margin_loss(self_: &Tensor, target: &Tensor, reduction: i64) -
     Ok(ops::multilabel_margin_loss_forward(self_, target, reduction)?.0)
 }
 
-/// The mean over classes of `max(0, 1 - right + other)` for each class that `target` names, before the first -1, and each
-/// that it does not; and which classes it names.
+/// The sum of `max(0, 1 - right + other)` over pairs of a target class and another class, divided by the number of classes; and
+/// which classes are targets. Target classes are the elements of `target` before the first -1.
 pub fn multilabel_margin_loss_forward(
     self_: &Tensor,
     target: &Tensor,
@@ -89,9 +89,9 @@ pub fn multilabel_margin_loss_forward(
     );
     let (target, classes) = (target.reshape(x.sizes())?, x.size(1)?);
     let counts = target.ge_scalar(0)?.cumprod(1)?;
-    let places = target.mul(&counts)?;
-    let named = counts.mul_scalar(0)?.scatter_add(1, &places, &counts)?.gt_scalar(0)?;
-    let right = x.gather(1, &places)?.unsqueeze(2)?;
+    let indices = target.mul(&counts)?;
+    let named = counts.mul_scalar(0)?.scatter_add(1, &indices, &counts)?.gt_scalar(0)?;
+    let right = x.gather(1, &indices)?.unsqueeze(2)?;
     let behind = x.unsqueeze(1)?.sub(&right)?.add_scalar(1, 1)?.relu()?;
     let pairs = counts.gt_scalar(0)?.unsqueeze(2)?.logical_and(&named.logical_not()?.unsqueeze(1)?)?;
     let losses =

@@ -1,4 +1,4 @@
-//! Losses of classes: the negative log likelihood of a target.
+//! The negative log likelihood of target classes.
 
 use super::reduction::Reduction;
 use crate::native::reduce::sum_prod_any::as_dtype;
@@ -7,8 +7,8 @@ use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Element, Result, Scalar, ScalarType, ensure, fallible};
 
-/// A row of classes for every target, checked.
-pub(super) struct Classes {
+/// The input as samples by classes, with checked targets and weights.
+pub(super) struct ClassTargets {
     /// Samples by classes.
     input: Tensor,
     pub(super) targets: Vec<i64>,
@@ -51,7 +51,7 @@ pub(super) fn check(self_: &Tensor, target: &Tensor, weight: Option<&Tensor>) ->
     Ok(())
 }
 
-impl Classes {
+impl ClassTargets {
     pub(super) fn new(
         self_: &Tensor,
         target: &Tensor,
@@ -66,10 +66,10 @@ impl Classes {
         }
         let weights = weight.map(|w| as_dtype(w, ScalarType::F64)?.to_vec::<f64>()).transpose()?;
         let input = reshape(self_, &[targets.len() as i64, classes])?;
-        Ok(Classes { input, targets, weights })
+        Ok(ClassTargets { input, targets, weights })
     }
 
-    /// The weight of each sample's target; 0 of what is ignored.
+    /// The weight of each sample's target; 0 for ignored ones.
     pub(super) fn weights(&self, ignore_index: i64) -> Result<Vec<f64>> {
         let weight = |t: &i64| match &self.weights {
             _ if *t == ignore_index => 0.0,
@@ -79,7 +79,8 @@ impl Classes {
         fallible::collect(self.targets.iter().map(weight))
     }
 
-    /// What the loss of each sample moves with the logarithm of its share: gradient times weight, divided where the mean is taken.
+    /// The negated derivative with respect to each sample's log probability: gradient times weight, divided by the total weight
+    /// for a mean.
     pub(super) fn amounts(
         &self,
         name: &str,
@@ -100,7 +101,7 @@ impl Classes {
         };
         let grad = |i: usize| grads.get(i).or(grads.first()).copied().unwrap_or(0.0);
         let weights = self.weights(ignore_index)?;
-        // What is ignored has no part, also where nothing is left to divide by.
+        // Ignored samples give 0 even if the total weight is 0.
         let amount = |(i, w): (usize, &f64)| if *w == 0.0 { 0.0 } else { grad(i) * w / total };
         fallible::collect(weights.iter().enumerate().map(amount))
     }
@@ -148,13 +149,13 @@ pub fn nll_loss_forward(
     total_weight: &Tensor,
 ) -> Result<()> {
     let reduction = Reduction::of(reduction)?;
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
+    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let losses = classes.losses(ignore_index)?;
     let total: f64 = classes.weights(ignore_index)?.iter().sum();
     reduce(losses, total, reduction, output, total_weight)
 }
 
-/// Writes losses, or what is made of them, and the sum of their weights, where it divides or could.
+/// Writes the reduced losses and the sum of their weights, which is 0 without a reduction.
 pub(super) fn reduce(
     losses: Vec<f64>,
     total: f64,
@@ -200,7 +201,7 @@ pub fn nll_loss_backward(
     grad_input: &Tensor,
 ) -> Result<()> {
     let reduction = Reduction::of(reduction)?;
-    let classes = Classes::new(self_, target, weight, ignore_index)?;
+    let classes = ClassTargets::new(self_, target, weight, ignore_index)?;
     let amounts = classes.amounts("nll_loss_backward", grad_output, reduction, total_weight, ignore_index)?;
     ops::zero_(grad_input)?;
     dispatch_all_types!(floats, grad_input.dtype(), "nll_loss_backward", T => {
@@ -208,16 +209,16 @@ pub fn nll_loss_backward(
             let mut to = grad_input.accessor_mut::<T, 1>()?;
             if let (Some(t), Some(amount)) = (classes.targets.first(), amounts.first())
                 && *t != ignore_index
-                && let Some(place) = to.get_mut([*t as usize])
+                && let Some(element) = to.get_mut([*t as usize])
             {
-                *place = T::from_scalar(Scalar::Float(-amount));
+                *element = T::from_scalar(Scalar::Float(-amount));
             }
             return Ok(());
         }
         let mut to = grad_input.accessor_mut::<T, 2>()?;
         for (i, (t, amount)) in classes.targets.iter().zip(&amounts).enumerate() {
-            if *t != ignore_index && let Some(place) = to.get_mut([i, *t as usize]) {
-                *place = T::from_scalar(Scalar::Float(-amount));
+            if *t != ignore_index && let Some(element) = to.get_mut([i, *t as usize]) {
+                *element = T::from_scalar(Scalar::Float(-amount));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What is done with the losses of all elements.
+//! The reduction of the losses of all elements.
 
 use flambeau_core::{Result, bail};
 
@@ -23,7 +23,7 @@ impl Reduction {
         }
     }
 
-    /// What each element's derivative is divided by.
+    /// The derivative of the reduced loss with respect to each of `count` losses.
     pub(super) fn share(self, count: i64) -> f64 {
         if self == Reduction::Mean { 1.0 / count as f64 } else { 1.0 }
     }

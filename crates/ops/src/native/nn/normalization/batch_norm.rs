@@ -1,8 +1,8 @@
 //! Batch normalization: each channel by its own mean and variance, over all other dimensions.
 
-use super::parts::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
-use crate::loops::row_ops::{Affine, batch_norm_channels};
+use super::common::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
 use crate::loops::reduce::{computing_type, moments};
+use crate::loops::row_ops::{Affine, batch_norm_channels};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
@@ -11,7 +11,7 @@ use flambeau_core::{Result, Scalar, bail, ensure};
 
 const ONE: Scalar = Scalar::Int(1);
 
-/// A vector of channels, as it broadcasts against `input`.
+/// A vector with an element for each channel, viewed so that it broadcasts against `input`.
 fn across(channels: &Tensor, input: &Tensor) -> Result<Tensor> {
     let mut sizes = vec![1; input.dim()];
     sizes[1] = channels.numel();
@@ -62,24 +62,25 @@ pub fn batch_norm(
     eps: f64,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    // The derivative keeps the running statistics, for evaluation. In training it has no use for them, and a second call
-    // writes them: so it is given copies, which nobody writes again.
-    let kept = |statistics: Option<&Tensor>| match statistics {
+    // The node for the backward pass saves the running statistics, which it uses in evaluation mode only. In training they are
+    // updated, and a second update would invalidate what the first node has saved: so it is given copies, which are not written
+    // again.
+    let saved = |statistics: Option<&Tensor>| match statistics {
         Some(statistics) if training => ops::detach(statistics).and_then(|s| ops::clone(&s, None)).map(Some),
         other => Ok(other.cloned()),
     };
-    let (mean, var) = (kept(running_mean)?, kept(running_var)?);
+    let (mean, var) = (saved(running_mean)?, saved(running_var)?);
     let out =
         ops::native_batch_norm(input, weight, bias, mean.as_ref(), var.as_ref(), training, momentum, eps)?.0;
-    for (statistics, now) in [(running_mean, mean), (running_var, var)] {
-        if let (true, Some(statistics), Some(now)) = (training, statistics, now) {
-            ops::copy_(&ops::detach(statistics)?, &now, false)?;
+    for (statistics, updated) in [(running_mean, mean), (running_var, var)] {
+        if let (true, Some(statistics), Some(updated)) = (training, statistics, updated) {
+            ops::copy_(&ops::detach(statistics)?, &updated, false)?;
         }
     }
     Ok(out)
 }
 
-/// Batch normalization, with the means and inverse deviations found in training.
+/// Batch normalization, with the means and inverse standard deviations of the batch in training.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn native_batch_norm(
     input: &Tensor,
@@ -111,8 +112,8 @@ pub fn native_batch_norm(
         }
         let count = input.numel() as f64 / input.sizes()[1] as f64;
         if count > 0.0 {
-            track(running_mean, &mean, momentum, 1.0)?;
-            track(running_var, &var, momentum, count / (count - 1.0))?;
+            update_running(running_mean, &mean, momentum, 1.0)?;
+            update_running(running_var, &var, momentum, count / (count - 1.0))?;
         }
         (mean, if normalized { invstd } else { inverse_root(NAME, &var, eps)? })
     } else {
@@ -135,15 +136,15 @@ pub fn native_batch_norm(
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&invstd, saved)?))
 }
 
-/// `running = (1 - momentum) * running + momentum * found * factor`, in place.
-fn track(running: Option<&Tensor>, found: &Tensor, momentum: f64, factor: f64) -> Result<()> {
+/// `running = (1 - momentum) * running + momentum * statistic * factor`, in place.
+fn update_running(running: Option<&Tensor>, statistic: &Tensor, momentum: f64, factor: f64) -> Result<()> {
     let Some(running) = running else { return Ok(()) };
-    let kept = ops::mul_scalar(running, Scalar::Float(1.0 - momentum))?;
-    let new = ops::mul_scalar(found, Scalar::Float(momentum * factor))?;
-    ops::copy_(running, &ops::add_tensor(&kept, &new, ONE)?, false)
+    let old = ops::mul_scalar(running, Scalar::Float(1.0 - momentum))?;
+    let new = ops::mul_scalar(statistic, Scalar::Float(momentum * factor))?;
+    ops::copy_(running, &ops::add_tensor(&old, &new, ONE)?, false)
 }
 
-/// Factor and term of every channel, all of one type.
+/// The factor and the term of each channel: `x * scale + shift`.
 fn affine([mean, invstd]: [&Tensor; 2], given: Affine<'_>) -> Result<(Tensor, Tensor)> {
     let scale = match given.weight {
         Some(weight) => ops::mul_tensor(invstd, weight)?,
@@ -193,9 +194,9 @@ pub fn native_batch_norm_backward(
         let centred = if train {
             let share = Scalar::Float(input.sizes()[1] as f64 / input.numel().max(1) as f64);
             let slope = ops::mul_tensor(&ops::mul_tensor(&invstd, &invstd)?, &ops::mul_scalar(&dot, share)?)?;
-            let tilt = ops::mul_tensor(&deviation, &across(&slope, input)?)?;
-            let level = across(&ops::mul_scalar(&total, share)?, input)?;
-            ops::sub_tensor(&ops::sub_tensor(&grad, &level, ONE)?, &tilt, ONE)?
+            let slope_term = ops::mul_tensor(&deviation, &across(&slope, input)?)?;
+            let mean_term = across(&ops::mul_scalar(&total, share)?, input)?;
+            ops::sub_tensor(&ops::sub_tensor(&grad, &mean_term, ONE)?, &slope_term, ONE)?
         } else {
             grad
         };
@@ -210,7 +211,7 @@ pub fn native_batch_norm_backward(
     Ok((grad_input, grad_weight, grad_bias))
 }
 
-/// [`native_batch_norm`] with running statistics that are always there.
+/// [`native_batch_norm`] with running statistics that are not optional.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn _native_batch_norm_legit(
     input: &Tensor,
@@ -238,7 +239,7 @@ pub fn _native_batch_norm_legit_no_stats(
     ops::native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
 }
 
-/// [`native_batch_norm`] with running statistics that stay as they are.
+/// [`native_batch_norm`] with running statistics, in evaluation mode.
 pub fn _native_batch_norm_legit_no_training(
     input: &Tensor,
     weight: Option<&Tensor>,

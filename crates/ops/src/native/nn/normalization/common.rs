@@ -1,4 +1,4 @@
-//! What normalizations have in common: how parameters and statistics are kept, and the formulas that apply them.
+//! Common to normalizations: the types of parameters and statistics, and the formulas that apply them.
 
 use crate::loops::reduce::computing_type;
 use crate::loops::{self, FloatFormula};
@@ -45,7 +45,7 @@ pub(super) fn inverse_root(name: &'static str, variance: &Tensor, eps: f64) -> R
     iter.take_result()
 }
 
-/// A parameter as kernels read it: contiguous, of the computing type.
+/// A parameter as kernels read it: contiguous, in the accumulation type.
 pub(super) fn parameter(given: Option<&Tensor>, kernel: ScalarType) -> Result<Option<Tensor>> {
     let Some(given) = given else { return Ok(None) };
     if given.dtype() == kernel && given.is_contiguous() {
@@ -56,13 +56,13 @@ pub(super) fn parameter(given: Option<&Tensor>, kernel: ScalarType) -> Result<Op
     Ok(Some(made))
 }
 
-/// The type of saved statistics: wider than the input where the parameters are.
+/// The type of saved statistics: that of the input, or the accumulation type if parameters are of another type than the input.
 pub(super) fn statistics_dtype(input: &Tensor, parameters: [Option<&Tensor>; 2]) -> ScalarType {
     let wider = parameters.into_iter().flatten().any(|p| p.dtype() != input.dtype());
     if wider { computing_type(input.dtype()) } else { input.dtype() }
 }
 
-/// What stands for a gradient that was not asked for.
+/// The placeholder of a gradient that is not requested: a tensor without elements.
 pub(super) fn no_gradient(like: &Tensor) -> Result<Tensor> {
     TensorSpec::like(like, &[0]).allocate("gradient")
 }

@@ -1,6 +1,6 @@
-//! Group normalization: groups of channels of one sample by their mean and variance.
+//! Group normalization: each group of channels of each sample by its mean and variance.
 
-use super::parts::{contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::common::{contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
 use crate::loops::reduce::{computing_type, moments};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view::reshape;
@@ -64,7 +64,7 @@ fn check(input: &Tensor, parameters: [Option<&Tensor>; 2], [n, c, area, groups]:
     Ok(())
 }
 
-/// Group normalization, with the mean and the inverse deviation of each group, `n` by `group`.
+/// Group normalization, with the mean and the inverse standard deviation of each group, `n` by `group`.
 #[expect(clippy::too_many_arguments, reason = "the schema's")]
 pub fn native_group_norm(
     input: &Tensor,
@@ -94,7 +94,7 @@ pub fn native_group_norm(
     Ok((out, as_dtype(&mean, saved)?, as_dtype(&rstd, saved)?))
 }
 
-/// Factor and term of every channel of every sample, `n` by `c` by 1.
+/// The factor and the term of each channel of each sample, `n` by `c` by 1: `x * scale + shift`.
 fn affine(
     mean: &Tensor,
     rstd: &Tensor,

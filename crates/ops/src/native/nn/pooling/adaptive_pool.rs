@@ -1,17 +1,17 @@
-//! The mean and the greatest of windows chosen so that the result has a given size.
+//! Adaptive pooling: the mean and the maximum of windows that are chosen to give a result of a given size.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
-use super::greatest;
+use super::channels::Channels;
 use super::guarded::{max_backward, mean_backward, mean_of};
-use super::mean::Mean;
-use super::planes::Channels;
-use super::spec::{ensure_places, gradient_spec, spec};
+use super::max_window;
+use super::mean_window::Mean;
+use super::spec::{check_indices, gradient_spec, spec};
 use super::windows::{Kind, Window, adaptive};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
 
-/// The spatial sizes asked for, of an input that has windows of that many.
+/// The spatial sizes of the result, after the arguments have been checked.
 fn output(kind: Kind, self_: &Tensor, output_size: &[i64]) -> Result<[i64; 3]> {
     let name = kind.name;
     ensure!(
@@ -60,7 +60,7 @@ fn mean(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor) -> Result
         return Ok(());
     }
     if output == [1; 3] && self_.is_floating_point() {
-        // One window of all there is, which may be too long for a plain sum.
+        // One window of the whole input: `mean` sums it in cascade, which keeps rounding errors small.
         let dims: Vec<i64> = (-(kind.dims as i64)..0).collect();
         return ops::mean_out(self_, Some(&dims), true, None, out);
     }
@@ -85,9 +85,9 @@ fn max(kind: Kind, self_: &Tensor, output_size: &[i64], out: &Tensor, indices: &
     let windows = windows(kind, self_.sizes(), output)?;
     dispatch_all_types!(floats, self_.dtype(), name, T => with_scratch(name, &[self_], &[out, indices], |guarded| {
         let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
-        let at = Channels::of(guarded, kind, indices);
+        let indices = Channels::of(guarded, kind, indices);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
-        unsafe { greatest::adaptive_max(&windows, input, &of(self_), &of(out), &at) };
+        unsafe { max_window::adaptive_max(&windows, input, &of(self_), &of(out), &indices) };
         Ok(())
     }))
 }
@@ -119,7 +119,7 @@ macro_rules! adaptive_pools {
             gradient_spec(kind, grad_output, self_, output_of(kind, grad_output, self_)?)
         }
 
-        /// Each element of `grad_output` shared among the elements of its window.
+        /// Each element of `grad_output` divided evenly among the elements of its window.
         pub fn $mean_backward(grad_output: &Tensor, self_: &Tensor, grad_input: &Tensor) -> Result<()> {
             mean_gradient(Kind { name: $mean_backward_name, dims: $dims }, grad_output, self_, grad_input)
         }
@@ -131,7 +131,7 @@ macro_rules! adaptive_pools {
             Ok((spec.clone(), spec.with_dtype(ScalarType::I64)))
         }
 
-        /// The greatest of windows chosen so that the result has `output_size`, and its place in the channel.
+        /// The maximum of windows chosen so that the result has `output_size`, and its row-major index in the channel.
         pub fn $max(self_: &Tensor, output_size: &[i64], out: &Tensor, indices: &Tensor) -> Result<()> {
             max(Kind { name: $max_name, dims: $dims }, self_, output_size, out, indices)
         }
@@ -139,11 +139,11 @@ macro_rules! adaptive_pools {
         #[doc = concat!("Shape and type of [`", stringify!($max_backward), "`].")]
         pub fn $max_backward_meta(grad_output: &Tensor, self_: &Tensor, indices: &Tensor) -> Result<TensorSpec> {
             let kind = Kind { name: $max_backward_name, dims: $dims };
-            ensure_places(kind.name, indices, grad_output.sizes())?;
+            check_indices(kind.name, indices, grad_output.sizes())?;
             gradient_spec(kind, grad_output, self_, output_of(kind, grad_output, self_)?)
         }
 
-        /// Each element of `grad_output` added to the element of the input that it was.
+        /// Each element of `grad_output` added to the element of the input that was the maximum.
         pub fn $max_backward(
             grad_output: &Tensor, _self: &Tensor, indices: &Tensor, grad_input: &Tensor,
         ) -> Result<()> {

@@ -1,29 +1,29 @@
-//! The mean of each window.
+//! `avg_pool2d` and `avg_pool3d`: the mean of each window.
 
 use super::guarded::{mean_backward, mean_of};
-use super::mean::Mean;
+use super::mean_window::Mean;
 use super::spec::{gradient_spec, spec};
-use super::windows::{Given, Kind, Pool};
+use super::windows::{Kind, Pool, PoolArgs};
 use crate::structured::TensorSpec;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Result, ScalarType, ensure};
 
-/// What a call says beside its windows: whether padding counts, and what divides if not the count.
-type Counted = (bool, Option<i64>);
+/// `count_include_pad` and `divisor_override`.
+type Divisor = (bool, Option<i64>);
 
-/// The sizes, checked.
-fn checked(kind: Kind, given: &Given<'_>, sizes: &[i64], divisor: Option<i64>) -> Result<Pool> {
+/// The checked parameters.
+fn checked(kind: Kind, given: &PoolArgs<'_>, sizes: &[i64], divisor: Option<i64>) -> Result<Pool> {
     ensure!(divisor != Some(0), InvalidArgument, "{}: divisor must be not zero", kind.name);
     Pool::new(kind, given, sizes)
 }
 
-fn means(kind: Kind, pool: &Pool, (padded, divisor): Counted) -> Result<Mean> {
+fn means(kind: Kind, pool: &Pool, (padded, divisor): Divisor) -> Result<Mean> {
     let along = |d: usize| pool.windows(d, padded).map_err(|e| e.context(kind.name));
     let windows = [along(0)?, along(1)?, along(2)?];
     Ok(Mean { windows, divisor, width: pool.input[2] as usize })
 }
 
-fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, counted: Counted, out: &Tensor) -> Result<()> {
+fn forward(kind: Kind, self_: &Tensor, given: &PoolArgs<'_>, counted: Divisor, out: &Tensor) -> Result<()> {
     let pool = checked(kind, given, self_.sizes(), counted.1)?;
     if out.numel() == 0 {
         return Ok(());
@@ -38,8 +38,8 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, counted: Counted, out:
 fn backward(
     kind: Kind,
     [grad_output, self_, grad_input]: [&Tensor; 3],
-    given: &Given<'_>,
-    counted: Counted,
+    given: &PoolArgs<'_>,
+    counted: Divisor,
 ) -> Result<()> {
     let pool = checked(kind, given, self_.sizes(), counted.1)?;
     if grad_input.numel() == 0 {
@@ -56,7 +56,7 @@ macro_rules! avg_pools {
             self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
             _count_include_pad: bool, divisor_override: Option<i64>,
         ) -> Result<TensorSpec> {
-            let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation: &[1], ceil_mode };
             let kind = Kind { name: $name, dims: $dims };
             Ok(spec(kind, self_, checked(kind, &given, self_.sizes(), divisor_override)?.output))
         }
@@ -67,7 +67,7 @@ macro_rules! avg_pools {
             self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], ceil_mode: bool,
             count_include_pad: bool, divisor_override: Option<i64>, out: &Tensor,
         ) -> Result<()> {
-            let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation: &[1], ceil_mode };
             let kind = Kind { name: $name, dims: $dims };
             forward(kind, self_, &given, (count_include_pad, divisor_override), out)
         }
@@ -78,19 +78,19 @@ macro_rules! avg_pools {
             grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
             ceil_mode: bool, _count_include_pad: bool, divisor_override: Option<i64>,
         ) -> Result<TensorSpec> {
-            let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation: &[1], ceil_mode };
             let kind = Kind { name: $backward_name, dims: $dims };
             let pool = checked(kind, &given, self_.sizes(), divisor_override)?;
             gradient_spec(kind, grad_output, self_, pool.output)
         }
 
-        /// Each element of `grad_output` shared among the elements of its window.
+        /// Each element of `grad_output` divided evenly among the elements of its window.
         #[expect(clippy::too_many_arguments, reason = "the schema's")]
         pub fn $backward(
             grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
             ceil_mode: bool, count_include_pad: bool, divisor_override: Option<i64>, grad_input: &Tensor,
         ) -> Result<()> {
-            let given = Given { kernel_size, stride, padding, dilation: &[1], ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation: &[1], ceil_mode };
             let kind = Kind { name: $backward_name, dims: $dims };
             let tensors = [grad_output, self_, grad_input];
             backward(kind, tensors, &given, (count_include_pad, divisor_override))

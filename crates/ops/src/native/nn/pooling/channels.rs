@@ -1,4 +1,4 @@
-//! Channels of images as raw memory, which pooling goes through one after another, and what their elements are summed in.
+//! Channels of images as raw memory, and the types in which their elements are compared and summed.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::windows::Kind;
@@ -8,8 +8,8 @@ use flambeau_core::Guarded;
 use half::{bf16, f16};
 use std::ops::{Add, AddAssign, Mul, Range};
 
-/// An element, what it is compared and summed in, and the way back.
-pub(in crate::native) trait Pooled: Copy + Send + Sync {
+/// An element of pooling, the type in which it is compared and summed, and the conversions between them.
+pub(in crate::native) trait PoolElement: Copy + Send + Sync {
     type Sum: Copy + Send + Sync + PartialOrd + AddAssign + Add<Output = Self::Sum> + Mul<Output = Self::Sum>;
     const ZERO: Self::Sum;
     fn widen(self) -> Self::Sum;
@@ -20,7 +20,7 @@ pub(in crate::native) trait Pooled: Copy + Send + Sync {
 
 macro_rules! pooled {
     ($($t:ty, $sum:ty, $zero:literal, $widen:expr, $narrow:expr, $mean:expr;)*) => {$(
-        impl Pooled for $t {
+        impl PoolElement for $t {
             type Sum = $sum;
             const ZERO: $sum = $zero;
             #[inline(always)]
@@ -66,13 +66,13 @@ pub(super) struct Channels<T> {
 unsafe impl<T: Sync> Sync for Channels<T> {}
 
 impl<T> Channels<T> {
-    /// Of a tensor of images, a batch of them or one.
+    /// The channels of a tensor of images, batched or unbatched.
     pub(super) fn of(guarded: Guarded<'_>, kind: Kind, tensor: &Tensor) -> Self {
         let view = tensor.strided_view();
         let (sizes, strides, first) = (view.sizes(), view.strides(), view.dim() - kind.dims);
         let (images, image) = if first == 1 { (1, 0) } else { (sizes[0], strides[0]) };
         let channels = sizes[first - 1] as usize;
-        let along = |d: usize| (d + kind.dims).checked_sub(3).map_or(0, |place| strides[first + place]);
+        let along = |d: usize| (d + kind.dims).checked_sub(3).map_or(0, |dim| strides[first + dim]);
         Self {
             at: guarded.ptr(view).cast(),
             channels,
@@ -82,7 +82,7 @@ impl<T> Channels<T> {
         }
     }
 
-    /// The addresses of all elements of channels of these sizes, if they follow one another without gaps; else none.
+    /// The addresses of the elements of all channels of these sizes if they are contiguous, else an empty range.
     pub(super) fn dense(&self, sizes: [usize; 3]) -> Range<usize> {
         let (channel, pixels) = (self.channel(0), sizes.iter().product::<usize>());
         let follow = |count: usize, stride: isize, inner: usize| count <= 1 || stride == inner as isize;
@@ -115,7 +115,7 @@ impl<T> Channel<T> {
 }
 
 impl<T> Channel<T> {
-    /// How far each pixel is from the one before, if that is so from row to row and from plane to plane as well.
+    /// The stride of pixels, if it is constant across rows and planes too.
     pub(super) fn even_step(&self, [depth, height, width]: [usize; 3]) -> Option<isize> {
         let [plane, row, pixel] = self.strides;
         let rows = height == 1 || row == pixel * width as isize;
@@ -124,12 +124,12 @@ impl<T> Channel<T> {
     }
 }
 
-impl<T: Pooled<Sum = T>> Channel<T> {
-    /// Zeros in all places of these sizes.
+impl<T: PoolElement<Sum = T>> Channel<T> {
+    /// Writes zeros.
     ///
     /// # Safety
-    /// - They are writable.
-    pub(super) unsafe fn clear(&self, sizes: [usize; 3]) {
+    /// - A channel of these sizes is writable.
+    pub(super) unsafe fn zero(&self, sizes: [usize; 3]) {
         let pixels = sizes.iter().product();
         for [z, y] in rows(sizes[0], sizes[1]) {
             // SAFETY: by this function's condition.
@@ -143,15 +143,15 @@ impl<T: Pooled<Sum = T>> Channel<T> {
     }
 }
 
-/// Elements worth a thread.
+/// The grain size, in elements.
 const WORTH_A_THREAD: usize = 1 << 14;
 
-/// Runs `f` on each channel, those of `work` elements on several threads if there are enough.
-pub(super) fn each_channel(count: usize, work: usize, f: impl Fn(usize) + Sync) {
+/// Calls `f` with the index of each channel, in parallel where `count` channels of `work` elements are worth it.
+pub(super) fn for_each_channel(count: usize, work: usize, f: impl Fn(usize) + Sync) {
     parallel_for(0..count, (WORTH_A_THREAD / work.max(1)).max(1), |part| part.for_each(&f));
 }
 
-/// The places of a channel whose sizes are these, planes and rows only.
+/// The plane and row indices of all rows of a channel.
 pub(super) fn rows(depth: usize, height: usize) -> impl Iterator<Item = [usize; 2]> {
     (0..depth).flat_map(move |z| (0..height).map(move |y| [z, y]))
 }

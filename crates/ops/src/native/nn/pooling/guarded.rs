@@ -1,9 +1,9 @@
-//! The loops over images under the guards of their operands; sums of half precision are kept in f32.
+//! Runs the loops over images under the guards of their operands, and gradients of half precision in f32.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
-use super::mean::{self, Mean};
-use super::planes::{Channels, Pooled};
-use super::{greatest, windows::Kind};
+use super::channels::{Channels, PoolElement};
+use super::mean_window::{self, Mean};
+use super::{max_window, windows::Kind};
 use crate::native::factory::copy;
 use crate::native::shape::view;
 use crate::structured::{TensorSpec, with_scratch};
@@ -11,8 +11,8 @@ use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{Element, Result, ScalarType, bail};
 use std::ops::AddAssign;
 
-/// Half precision as f32, in which sums are kept.
-fn widened(tensor: &Tensor) -> Result<Tensor> {
+/// Half precision converted to f32, in which sums are kept; other types unchanged.
+fn upcast_half(tensor: &Tensor) -> Result<Tensor> {
     if !tensor.dtype().is_reduced_floating_point() {
         return view::alias(tensor);
     }
@@ -21,8 +21,8 @@ fn widened(tensor: &Tensor) -> Result<Tensor> {
     Ok(wide)
 }
 
-/// Has `fill` write sums, which end up in `to`; for half precision they are f32.
-fn summed(to: &Tensor, fill: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
+/// Calls `fill` on `to`, or on an f32 tensor that is converted to `to` if that is of half precision.
+fn summed_in_f32(to: &Tensor, fill: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
     if !to.dtype().is_reduced_floating_point() {
         return fill(to);
     }
@@ -31,7 +31,7 @@ fn summed(to: &Tensor, fill: impl Fn(&Tensor) -> Result<()>) -> Result<()> {
     copy::copy_(to, &wide, false)
 }
 
-/// Each element of `grad_output` added to the element of the input whose place `indices` has.
+/// Each element of `grad_output` added to the element of the input that `indices` names.
 pub(super) fn max_backward(
     kind: Kind,
     grad_output: &Tensor,
@@ -39,22 +39,22 @@ pub(super) fn max_backward(
     grad_input: &Tensor,
 ) -> Result<()> {
     let sizes = [kind.spatial(grad_input.sizes()), kind.spatial(grad_output.sizes())];
-    summed(grad_input, |gx| {
-        let gy = &widened(grad_output)?;
+    summed_in_f32(grad_input, |gx| {
+        let gy = &upcast_half(grad_output)?;
         dispatch_all_types!(wide_floats, gx.dtype(), kind.name, T => with_scratch(kind.name, &[gy, indices], &[gx], |guarded| {
             if gx.numel() == 0 {
                 return Ok(());
             }
             let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
-            let at = Channels::of(guarded, kind, indices);
+            let indices = Channels::of(guarded, kind, indices);
             // SAFETY: the guards are held, sizes were checked, and `gx` shares no memory with what is read.
-            unsafe { greatest::max_backward::<T>(sizes, &of(gy), &at, &of(gx)) };
+            unsafe { max_window::max_backward::<T>(sizes, &of(gy), &indices, &of(gx)) };
             Ok(())
         }))
     })
 }
 
-pub(super) fn mean_of<T: Pooled + Element>(
+pub(super) fn mean_of<T: PoolElement + Element>(
     kind: Kind,
     mean: &Mean,
     self_: &Tensor,
@@ -63,7 +63,11 @@ pub(super) fn mean_of<T: Pooled + Element>(
     with_scratch(kind.name, &[self_], &[out], |guarded| {
         // SAFETY: the guards are held; the windows are the input's, and `out` shares no memory with it.
         unsafe {
-            mean::mean::<T>(mean, &Channels::of(guarded, kind, self_), &Channels::of(guarded, kind, out))
+            mean_window::mean::<T>(
+                mean,
+                &Channels::of(guarded, kind, self_),
+                &Channels::of(guarded, kind, out),
+            )
         };
         Ok(())
     })
@@ -71,13 +75,13 @@ pub(super) fn mean_of<T: Pooled + Element>(
 
 fn mean_backward_of<T>(kind: Kind, mean: &Mean, gy: &Tensor, gx: &Tensor) -> Result<()>
 where
-    T: Pooled<Sum = T> + Element + AddAssign,
+    T: PoolElement<Sum = T> + Element + AddAssign,
 {
     with_scratch(kind.name, &[gy], &[gx], |guarded| {
         let input = kind.spatial(gx.sizes());
         // SAFETY: the guards are held; the windows are those of `gx`, which shares no memory with `gy`.
         unsafe {
-            mean::mean_backward::<T>(
+            mean_window::mean_backward::<T>(
                 mean,
                 input,
                 &Channels::of(guarded, kind, gy),
@@ -88,15 +92,15 @@ where
     })
 }
 
-/// Each element of `grad_output` shared among the elements of its window.
+/// Each element of `grad_output` divided evenly among the elements of its window.
 pub(super) fn mean_backward(
     kind: Kind,
     mean: &Mean,
     grad_output: &Tensor,
     grad_input: &Tensor,
 ) -> Result<()> {
-    summed(grad_input, |gx| {
-        let gy = &widened(grad_output)?;
+    summed_in_f32(grad_input, |gx| {
+        let gy = &upcast_half(grad_output)?;
         match gx.dtype() {
             ScalarType::F64 => mean_backward_of::<f64>(kind, mean, gy, gx),
             ScalarType::F32 => mean_backward_of::<f32>(kind, mean, gy, gx),

@@ -1,26 +1,26 @@
-//! The greatest element of each window.
+//! `max_pool2d` and `max_pool3d`: the maximum of each window.
 #![expect(unsafe_code, reason = "images reach the loops as raw memory, under guards")]
 
-use super::greatest;
+use super::channels::Channels;
 use super::guarded::max_backward;
-use super::planes::Channels;
-use super::spec::{ensure_places, gradient_spec, spec};
-use super::windows::{Given, Kind, Pool};
+use super::max_window;
+use super::spec::{check_indices, gradient_spec, spec};
+use super::windows::{Kind, Pool, PoolArgs};
 use crate::structured::{TensorSpec, with_scratch};
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Result, ScalarType, ensure};
 
-fn forward_specs(kind: Kind, self_: &Tensor, given: &Given<'_>) -> Result<(TensorSpec, TensorSpec)> {
+fn forward_specs(kind: Kind, self_: &Tensor, given: &PoolArgs<'_>) -> Result<(TensorSpec, TensorSpec)> {
     let pool = Pool::new(kind, given, self_.sizes())?;
     let spec = spec(kind, self_, pool.output);
     Ok((spec.clone(), spec.with_dtype(ScalarType::I64)))
 }
 
-fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, out: &Tensor, indices: &Tensor) -> Result<()> {
+fn forward(kind: Kind, self_: &Tensor, given: &PoolArgs<'_>, out: &Tensor, indices: &Tensor) -> Result<()> {
     let pool = Pool::new(kind, given, self_.sizes())?;
     let name = kind.name;
     ensure!(
-        pool.tap_count() < i64::from(u32::MAX),
+        pool.kernel_numel() < i64::from(u32::MAX),
         NotImplemented,
         "{name}: windows of more than 2^32 - 2 elements are not implemented"
     );
@@ -30,7 +30,7 @@ fn forward(kind: Kind, self_: &Tensor, given: &Given<'_>, out: &Tensor, indices:
         }
         let of = |tensor: &Tensor| Channels::<T>::of(guarded, kind, tensor);
         // SAFETY: the guards are held; the sizes are the meta function's, and outputs share no memory with the input.
-        unsafe { greatest::max(&pool, &of(self_), &of(out), &Channels::of(guarded, kind, indices)) };
+        unsafe { max_window::max(&pool, &of(self_), &of(out), &Channels::of(guarded, kind, indices)) };
         Ok(())
     }))
 }
@@ -39,11 +39,11 @@ fn backward_spec(
     kind: Kind,
     grad_output: &Tensor,
     self_: &Tensor,
-    given: &Given<'_>,
+    given: &PoolArgs<'_>,
     indices: &Tensor,
 ) -> Result<TensorSpec> {
     let pool = Pool::new(kind, given, self_.sizes())?;
-    ensure_places(kind.name, indices, grad_output.sizes())?;
+    check_indices(kind.name, indices, grad_output.sizes())?;
     gradient_spec(kind, grad_output, self_, pool.output)
 }
 
@@ -54,17 +54,17 @@ macro_rules! max_pools {
         pub fn $both_meta(
             self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool,
         ) -> Result<(TensorSpec, TensorSpec)> {
-            let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation, ceil_mode };
             forward_specs(Kind { name: $name, dims: $dims }, self_, &given)
         }
 
-        /// The greatest element of each window, and its place in the channel, counted through all rows.
+        /// The maximum of each window, and its row-major index in the channel.
         #[expect(clippy::too_many_arguments, reason = "the schema's")]
         pub fn $both(
             self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64], dilation: &[i64], ceil_mode: bool,
             out: &Tensor, indices: &Tensor,
         ) -> Result<()> {
-            let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation, ceil_mode };
             forward(Kind { name: $name, dims: $dims }, self_, &given, out, indices)
         }
 
@@ -81,11 +81,11 @@ macro_rules! max_pools {
             grad_output: &Tensor, self_: &Tensor, kernel_size: &[i64], stride: &[i64], padding: &[i64],
             dilation: &[i64], ceil_mode: bool, indices: &Tensor,
         ) -> Result<TensorSpec> {
-            let given = Given { kernel_size, stride, padding, dilation, ceil_mode };
+            let given = PoolArgs { kernel_size, stride, padding, dilation, ceil_mode };
             backward_spec(Kind { name: $backward_name, dims: $dims }, grad_output, self_, &given, indices)
         }
 
-        /// Each element of `grad_output` added to the element of the input that it was.
+        /// Each element of `grad_output` added to the element of the input that was the maximum.
         #[expect(clippy::too_many_arguments, reason = "the schema's")]
         pub fn $backward(
             grad_output: &Tensor, _self: &Tensor, _kernel_size: &[i64], _stride: &[i64], _padding: &[i64],

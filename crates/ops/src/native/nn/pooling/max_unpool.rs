@@ -1,4 +1,4 @@
-//! Elements put back where pooling found them, among zeros.
+//! `max_unpool2d` and `max_unpool3d`: elements at the indices where pooling found them, and zeros elsewhere.
 
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, ScalarType, ensure, shape};
@@ -36,7 +36,7 @@ fn check(name: &str, self_: &Tensor, indices: &Tensor, dims: usize) -> Result<()
     Ok(())
 }
 
-/// Each element at the place of its channel that `indices` has: of several the last.
+/// Scatters each element to its index in the channel: of several elements with one index the last.
 fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     let channels = &self_.sizes()[..self_.dim() - output_size.len()];
     let with = |rest: &[i64]| -> DimVec { channels.iter().chain(rest).copied().collect() };
@@ -47,7 +47,7 @@ fn unpooled(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Ten
     ops::scatter_src(&zeros, -1, &flat(indices)?, &flat(self_)?)?.reshape(&with(output_size))
 }
 
-/// What `max_pool2d` left out as zeros: each element at the place in a plane of `output_size` that `indices` has.
+/// The partial inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
 pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Result<Tensor> {
     ensure!(
         output_size.len() == 2,
@@ -60,7 +60,7 @@ pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Re
     ops::contiguous(&made, self_.suggest_memory_format())
 }
 
-/// The same over three dimensions. Strides and padding are only checked: the indices say all.
+/// The same over three dimensions. Strides and padding are checked and otherwise unused.
 pub fn max_unpool3d(
     self_: &Tensor,
     indices: &Tensor,

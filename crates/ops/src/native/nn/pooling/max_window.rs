@@ -1,34 +1,40 @@
-//! The greatest of each window, a row at a time, so that the inner loop is vector code; and what the input receives.
+//! The maximum of each window, a row of the output at a time, so that the inner loop vectorizes; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::planes::{Channel, Channels, Pooled, each_channel, rows};
-use super::squares;
+use super::channels::{Channel, Channels, PoolElement, for_each_channel, rows};
+use super::max_pool_2x2;
 use super::windows::{Pool, Window};
-use crate::native::strided_gather::{every_second_of, gather};
+use crate::native::strided_gather::{even_elements, gather};
 use crate::scratch::{self, Scratch};
-use crate::vectorized::{Isa, Kernel, CodegenAnchor, dispatch};
+use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use std::ops::{AddAssign, Range};
 
-/// No place in the kernel yet.
+/// No kernel position yet.
 const UNSET: u32 = u32::MAX;
 
-/// Places of the output that are looked at together.
-const TOGETHER: usize = 16;
+/// Elements of an output row that are updated at a time.
+const CHUNK: usize = 16;
 
-/// The greatest of each window, the first of equals, and where it is in its channel; NaN is greater than all, the last of
-/// them counts.
+/// The maximum of each window and its row-major index in the channel. Of equal elements the first counts; NaN is greater than
+/// every number, and of several NaNs the last counts.
 ///
 /// # Safety
-/// - `x` is readable as `pool` says, `y` and `at` writable, disjoint from it and from each other; nobody else uses them.
-pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T>, at: &Channels<i64>) {
+/// - `x` is readable as `pool` says; `y` and `indices` are writable, disjoint from `x` and from each other, and used by no other
+///   thread.
+pub(super) unsafe fn max<T: PoolElement>(
+    pool: &Pool,
+    x: &Channels<T>,
+    y: &Channels<T>,
+    indices: &Channels<i64>,
+) {
     // SAFETY: the caller's conditions.
-    if unsafe { squares::max(pool, x, y, at) } {
+    if unsafe { max_pool_2x2::max(pool, x, y, indices) } {
         return;
     }
-    let (places, offsets, spans) = (pool.output.iter().product::<i64>(), offsets(pool), spans(pool));
+    let (output_numel, offsets, spans) = (pool.output.iter().product::<i64>(), offsets(pool), spans(pool));
     let input = pool.input.map(|size| size as usize);
-    each_channel(x.count, places.saturating_mul(pool.tap_count()) as usize, |i| {
-        let (taps, x) = ([0, 1, 2].map(|d| pool.taps(d)), x.channel(i));
+    for_each_channel(x.count, output_numel.saturating_mul(pool.kernel_numel()) as usize, |i| {
+        let (kernel_range, x) = ([0, 1, 2].map(|d| pool.kernel_range(d)), x.channel(i));
         let end = match x.even_step(input) {
             Some(1) => x.pixel([0; 3]).wrapping_add(input.iter().product()).cast_const(),
             _ => std::ptr::null(),
@@ -37,271 +43,286 @@ pub(super) unsafe fn max<T: Pooled>(pool: &Pool, x: &Channels<T>, y: &Channels<T
         unsafe {
             dispatch(Max {
                 pool,
-                taps,
+                kernel_range,
                 offsets: &offsets,
                 spans: &spans,
                 x,
                 end,
                 y: y.channel(i),
-                at: at.channel(i),
+                indices: indices.channel(i),
             })
         }
     });
 }
 
-/// How far each place in the kernel that is of use is from the first, in elements of a channel of the input; and 0 for none.
+/// The offset in a channel of each kernel position in range from the first; a last 0 stands for no position.
 fn offsets(pool: &Pool) -> Vec<i64> {
     let [_, height, width] = pool.input;
-    let along =
-        |d: usize, size: i64| (0..pool.taps(d).count() as i64).map(move |tap| tap * pool.dilation[d] * size);
+    let along = |d: usize, size: i64| {
+        (0..pool.kernel_range(d).count() as i64).map(move |position| position * pool.dilation[d] * size)
+    };
     let rows = along(0, height * width).flat_map(|z| along(1, width).map(move |y| z + y));
     scratch::collect(rows.flat_map(|row| along(2, 1).map(move |x| row + x)).chain([0]))
 }
 
-/// The part of a row of the output that finds one column of the kernel inside the input.
+/// The part of an output row for which one column of the kernel is inside the input.
 struct Span {
-    places: Range<usize>,
-    /// What the first of them reads.
+    outputs: Range<usize>,
+    /// The input column that the first of them reads.
     from: usize,
 }
 
-/// A span for each column of the kernel that is of use.
+/// A span for each column of the kernel in range.
 fn spans(pool: &Pool) -> Vec<Span> {
-    let span = |tap| {
-        let ahead = source(pool, 2, 0, tap);
-        // The first place that reads at or after `bound`.
+    let span = |position| {
+        let shift = source(pool, 2, 0, position);
+        // The first output that reads at or after `bound`.
         let first = |bound: i64| {
-            let reached = if bound <= ahead { 0 } else { (bound - ahead - 1) / pool.stride[2] + 1 };
+            let reached = if bound <= shift { 0 } else { (bound - shift - 1) / pool.stride[2] + 1 };
             reached.min(pool.output[2])
         };
         let (low, high) = (first(0), first(pool.input[2]));
-        Span { places: low as usize..high as usize, from: source(pool, 2, low, tap).max(0) as usize }
+        Span { outputs: low as usize..high as usize, from: source(pool, 2, low, position).max(0) as usize }
     };
-    scratch::collect(pool.taps(2).map(span))
+    scratch::collect(pool.kernel_range(2).map(span))
 }
 
-/// The place of the input that an output place reads through a place in the kernel, along one dimension.
+/// The index in the input that an output reads through a kernel position, along one dimension.
 #[inline(always)]
-fn source(pool: &Pool, d: usize, output: i64, tap: i64) -> i64 {
-    output * pool.stride[d] - pool.padding[d] + tap * pool.dilation[d]
+fn source(pool: &Pool, d: usize, output: i64, position: i64) -> i64 {
+    output * pool.stride[d] - pool.padding[d] + position * pool.dilation[d]
 }
 
 struct Max<'a, T> {
     pool: &'a Pool,
-    /// The places in the kernel that are of use.
-    taps: [Range<i64>; 3],
+    /// The kernel positions in range.
+    kernel_range: [Range<i64>; 3],
     offsets: &'a [i64],
     spans: &'a [Span],
     x: Channel<T>,
     /// The end of a channel of `x` whose pixels are adjacent, else null.
     end: *const T,
     y: Channel<T>,
-    at: Channel<i64>,
+    indices: Channel<i64>,
 }
 
 impl<T> CodegenAnchor for Max<'_, T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: Pooled> Kernel<I> for Max<'_, T> {
+impl<I: Isa, T: PoolElement> Kernel<I> for Max<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         let [depth, height, width] = self.pool.output.map(|size| size as usize);
-        let padded = width + TOGETHER;
-        let (mut best, mut taps) = (Scratch::new::<T::Sum>(padded), Scratch::new::<u32>(padded));
-        let mut room = Scratch::new::<T>(padded);
-        // SAFETY: the buffers have room for a row and as much as is looked at together. Zeros are elements of every type.
+        let padded = width + CHUNK;
+        let (mut best, mut positions) = (Scratch::new::<T::Sum>(padded), Scratch::new::<u32>(padded));
+        let mut staging = Scratch::new::<T>(padded);
+        // SAFETY: the buffers take a row and another chunk. Zero bytes are elements of every type.
         unsafe {
-            let line =
-                Line::<T> { best: best.as_mut_ptr(), taps: taps.as_mut_ptr(), room: room.as_mut_ptr() };
-            line.best.write_bytes(0, padded);
-            line.room.write_bytes(0, padded);
+            let row_state = RowState::<T> {
+                best: best.as_mut_ptr(),
+                positions: positions.as_mut_ptr(),
+                staging: staging.as_mut_ptr(),
+            };
+            row_state.best.write_bytes(0, padded);
+            row_state.staging.write_bytes(0, padded);
             for row in rows(depth, height) {
-                line.taps.write_bytes(0xff, padded);
-                self.row(row, line);
-                self.finish(row, line);
+                row_state.positions.write_bytes(0xff, padded);
+                self.row(row, row_state);
+                self.finish(row, row_state);
             }
         }
     }
 }
 
-/// A row of the output: the best so far, the places in the kernel where they were found, and room for what is looked at next.
-struct Line<T: Pooled> {
+/// Of a row of the output: the maxima so far, their kernel positions, and a buffer for gathered elements.
+struct RowState<T: PoolElement> {
     best: *mut T::Sum,
-    taps: *mut u32,
-    room: *mut T,
+    positions: *mut u32,
+    staging: *mut T,
 }
 
-impl<T: Pooled> Clone for Line<T> {
+impl<T: PoolElement> Clone for RowState<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T: Pooled> Copy for Line<T> {}
+impl<T: PoolElement> Copy for RowState<T> {}
 
-impl<T: Pooled> Max<'_, T> {
+impl<T: PoolElement> Max<'_, T> {
     #[inline(always)]
-    unsafe fn row(&self, [z, y]: [usize; 2], line: Line<T>) {
+    unsafe fn row(&self, [z, y]: [usize; 2], row_state: RowState<T>) {
         let input = self.pool.input;
-        for kz in self.taps[0].clone() {
-            for ky in self.taps[1].clone() {
+        for kz in self.kernel_range[0].clone() {
+            for ky in self.kernel_range[1].clone() {
                 let from = [source(self.pool, 0, z as i64, kz), source(self.pool, 1, y as i64, ky)];
                 if !(0..input[0]).contains(&from[0]) || !(0..input[1]).contains(&from[1]) {
                     continue;
                 }
-                let rows = self.taps[1].end - self.taps[1].start;
-                let row = ((kz - self.taps[0].start) * rows + ky - self.taps[1].start) as usize;
+                let rows = self.kernel_range[1].end - self.kernel_range[1].start;
+                let row =
+                    ((kz - self.kernel_range[0].start) * rows + ky - self.kernel_range[1].start) as usize;
                 // SAFETY: a row of the input.
-                unsafe { self.columns(from.map(|place| place as usize), row * self.spans.len(), line) }
+                unsafe { self.columns(from.map(|index| index as usize), row * self.spans.len(), row_state) }
             }
         }
     }
 
-    /// Looks at one row of the input, whose first place in the kernel has the number `first_tap`.
+    /// Updates the maxima by one row of the input, whose first kernel position has the number `first_position`.
     #[inline(always)]
-    unsafe fn columns(&self, [z, y]: [usize; 2], first_tap: usize, line: Line<T>) {
-        // Nobody goes by it where there is one pixel, whose stride may be any number.
+    unsafe fn columns(&self, [z, y]: [usize; 2], first_position: usize, row_state: RowState<T>) {
+        // The stride of a single pixel may be any number; it is not used then.
         let step = (self.pool.stride[2] as isize).wrapping_mul(self.x.strides[2]);
-        for (tap, span) in (first_tap as u32..).zip(self.spans) {
-            let (low, count) = (span.places.start, span.places.len());
+        for (position, span) in (first_position as u32..).zip(self.spans) {
+            let (low, count) = (span.outputs.start, span.outputs.len());
             let from = self.x.pixel([z, y, span.from]);
-            // SAFETY: pixels inside the channel, and places of the row.
+            // SAFETY: pixels inside the channel, and elements of the row.
             unsafe {
-                let (best, taps) = (line.best.add(low), line.taps.add(low));
+                let (best, positions) = (row_state.best.add(low), row_state.positions.add(low));
                 match step {
-                    1 if self.reaches(from, count, 1) => take::<T, 1>(from, best, taps, count, tap),
-                    2 if self.reaches(from, count, 2) => take::<T, 2>(from, best, taps, count, tap),
+                    1 if self.is_readable(from, count, 1) => {
+                        update::<T, 1>(from, best, positions, count, position)
+                    }
+                    2 if self.is_readable(from, count, 2) => {
+                        update::<T, 2>(from, best, positions, count, position)
+                    }
                     _ => {
-                        gather(from, step, line.room, count);
-                        take::<T, 1>(line.room, best, taps, count, tap);
+                        gather(from, step, row_state.staging, count);
+                        update::<T, 1>(row_state.staging, best, positions, count, position);
                     }
                 }
             }
         }
     }
 
-    /// Whether as much as is looked at together for `count` places is all inside the channel, whose pixels are adjacent.
+    /// Whether whole chunks for `count` outputs can be read without leaving the channel, whose pixels are adjacent.
     #[inline(always)]
-    fn reaches(&self, from: *const T, count: usize, step: usize) -> bool {
-        let bytes = count.next_multiple_of(TOGETHER) * step * size_of::<T>();
+    fn is_readable(&self, from: *const T, count: usize, step: usize) -> bool {
+        let bytes = count.next_multiple_of(CHUNK) * step * size_of::<T>();
         self.end.addr().checked_sub(from.addr()).is_some_and(|left| left >= bytes)
     }
 
     #[inline(always)]
-    unsafe fn finish(&self, [z, y]: [usize; 2], line: Line<T>) {
+    unsafe fn finish(&self, [z, y]: [usize; 2], row_state: RowState<T>) {
         let ([_, height, width], count) = (self.pool.input, self.pool.output[2] as usize);
-        let tap = |d: usize| self.taps[d].start;
-        let [plane, row] = [(0, z), (1, y)].map(|(d, place)| source(self.pool, d, place as i64, tap(d)));
-        let first = (plane * height + row) * width + source(self.pool, 2, 0, tap(2));
-        // SAFETY: the places of the row, and the output's.
+        let position = |d: usize| self.kernel_range[d].start;
+        let [plane, row] =
+            [(0, z), (1, y)].map(|(d, output)| source(self.pool, d, output as i64, position(d)));
+        let first = (plane * height + row) * width + source(self.pool, 2, 0, position(2));
+        // SAFETY: the elements of the row, and those of the results.
         unsafe {
-            let (y, at) = (self.y.pixel([z, y, 0]), self.at.pixel([z, y, 0]));
-            match (self.y.strides[2], self.at.strides[2]) {
-                (1, 1) => self.write(line, first, (y, 1), (at, 1), count),
-                (y_step, at_step) => self.write(line, first, (y, y_step), (at, at_step), count),
+            let (y, indices) = (self.y.pixel([z, y, 0]), self.indices.pixel([z, y, 0]));
+            match (self.y.strides[2], self.indices.strides[2]) {
+                (1, 1) => self.write(row_state, first, (y, 1), (indices, 1), count),
+                (y_step, index_step) => {
+                    self.write(row_state, first, (y, y_step), (indices, index_step), count)
+                }
             }
         }
     }
 
     /// # Safety
-    /// - `count` places of a row that is finished, and of the results, each so far from the one before.
+    /// - The row is complete, and it and the results have `count` elements, those of the results at these steps.
     #[inline(always)]
     unsafe fn write(
         &self,
-        line: Line<T>,
+        row_state: RowState<T>,
         first: i64,
         (y, y_step): (*mut T, isize),
-        (at, at_step): (*mut i64, isize),
+        (indices, index_step): (*mut i64, isize),
         count: usize,
     ) {
         let (offsets, none) = (self.offsets.as_ptr(), self.offsets.len() - 1);
         for x in 0..count {
-            // SAFETY: this function's condition; the last offset is that of no place in the kernel.
+            // SAFETY: by this function's condition; the last offset stands for no kernel position.
             unsafe {
-                let offset = *offsets.add((*line.taps.add(x) as usize).min(none));
-                *y.wrapping_offset(x as isize * y_step) = T::narrow(*line.best.add(x));
-                *at.wrapping_offset(x as isize * at_step) = first + x as i64 * self.pool.stride[2] + offset;
+                let offset = *offsets.add((*row_state.positions.add(x) as usize).min(none));
+                *y.wrapping_offset(x as isize * y_step) = T::narrow(*row_state.best.add(x));
+                *indices.wrapping_offset(x as isize * index_step) =
+                    first + x as i64 * self.pool.stride[2] + offset;
             }
         }
     }
 }
 
-/// Takes the elements of `from`, `STEP` apart, that are greater than the best so far, many at a time: of the last ones as many as
-/// there are.
+/// Replaces the maxima so far by the elements of `from`, `STEP` apart, that are greater or NaN, a chunk at a time.
 ///
 /// # Safety
-/// - All have `count` elements, and so many more that may be touched that they are a multiple of [`TOGETHER`].
+/// - All have `count` elements, rounded up to a multiple of [`CHUNK`]: elements past `count` are read, and written back
+///   unchanged.
 #[inline(always)]
-unsafe fn take<T: Pooled, const STEP: usize>(
+unsafe fn update<T: PoolElement, const STEP: usize>(
     from: *const T,
     best: *mut T::Sum,
-    taps: *mut u32,
+    positions: *mut u32,
     count: usize,
-    tap: u32,
+    position: u32,
 ) {
-    for start in (0..count).step_by(TOGETHER) {
+    for start in (0..count).step_by(CHUNK) {
         // SAFETY: by this function's condition.
         unsafe {
             let values = if STEP == 1 {
-                from.add(start).cast::<[T; TOGETHER]>().read_unaligned()
+                from.add(start).cast::<[T; CHUNK]>().read_unaligned()
             } else {
-                every_second_of::<T, TOGETHER>(from.add(STEP * start))
+                even_elements::<T, CHUNK>(from.add(STEP * start))
             };
-            let before = best.add(start).cast::<[T::Sum; TOGETHER]>();
-            let places = taps.add(start).cast::<[u32; TOGETHER]>();
-            let (mut best, mut taps) = (before.read_unaligned(), places.read_unaligned());
-            for k in 0..TOGETHER {
+            let before = best.add(start).cast::<[T::Sum; CHUNK]>();
+            let positions_before = positions.add(start).cast::<[u32; CHUNK]>();
+            let (mut best, mut positions) = (before.read_unaligned(), positions_before.read_unaligned());
+            for k in 0..CHUNK {
                 let value = values[k].widen();
                 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-                let better = (taps[k] == UNSET) | (value > best[k]) | (value != value);
+                let better = (positions[k] == UNSET) | (value > best[k]) | (value != value);
                 let better = better & (k < count - start);
                 best[k] = if better { value } else { best[k] };
-                taps[k] = if better { tap } else { taps[k] };
+                positions[k] = if better { position } else { positions[k] };
             }
             before.write_unaligned(best);
-            places.write_unaligned(taps);
+            positions_before.write_unaligned(positions);
         }
     }
 }
 
-/// The greatest of each of `windows`, and where it is in a channel of `input` sizes; ties and NaN as in [`max`].
+/// The maximum of each of `windows` and its index in a channel of `input` sizes; ties and NaN as in [`max`].
 ///
 /// # Safety
 /// - As [`max`]; no window is empty.
-pub(super) unsafe fn adaptive_max<T: Pooled>(
+pub(super) unsafe fn adaptive_max<T: PoolElement>(
     windows: &[Vec<Window>; 3],
     input: [i64; 3],
     x: &Channels<T>,
     y: &Channels<T>,
-    at: &Channels<i64>,
+    indices: &Channels<i64>,
 ) {
     let work = input.iter().product::<i64>() as usize;
     let input = input.map(|size| size as usize);
-    each_channel(x.count, work, |i| {
-        let (x, y, at) = (x.channel(i), y.channel(i), at.channel(i));
+    for_each_channel(x.count, work, |i| {
+        let (x, y, indices) = (x.channel(i), y.channel(i), indices.channel(i));
         for [z, row] in rows(windows[0].len(), windows[1].len()) {
             for (column, window) in windows[2].iter().enumerate() {
                 let part = [&windows[0][z], &windows[1][row], window];
-                let place = [z, row, column];
-                // SAFETY: places inside the channels.
+                let output = [z, row, column];
+                // SAFETY: elements of the channels.
                 unsafe {
-                    let index = greatest(&part, input, &x);
-                    *y.pixel(place) = *x.pixel(unravelled(index, input));
-                    *at.pixel(place) = index as i64;
+                    let index = index_of_max(&part, input, &x);
+                    *y.pixel(output) = *x.pixel(unravelled(index, input));
+                    *indices.pixel(output) = index as i64;
                 }
             }
         }
     });
 }
 
-/// Splits the number of a place into plane, row and column.
+/// Splits a row-major index into plane, row and column.
 fn unravelled(index: usize, [_, height, width]: [usize; 3]) -> [usize; 3] {
     [index / width / height, index / width % height, index % width]
 }
 
+/// The index of the maximum of one window.
+///
 /// # Safety
-/// - `x` is readable in `part`.
-unsafe fn greatest<T: Pooled>(
+/// - `x` is readable in the window.
+unsafe fn index_of_max<T: PoolElement>(
     [planes, rows, columns]: &[&Window; 3],
     [_, height, width]: [usize; 3],
     x: &Channel<T>,
@@ -326,29 +347,29 @@ unsafe fn greatest<T: Pooled>(
     index
 }
 
-/// Each element of `gy` added to the place in `gx` that it came from, and zeros elsewhere; places outside are left out.
+/// Each element of `gy` added to the element of `gx` that its index names, and zeros elsewhere. Indices out of range are ignored.
 ///
 /// # Safety
-/// - `gy` and `at` are readable and of `output` sizes, `gx` is writable, of `input` sizes, and disjoint from them.
-pub(super) unsafe fn max_backward<T: Pooled<Sum = T> + AddAssign>(
+/// - `gy` and `indices` are readable and of `output` sizes, `gx` is writable, of `input` sizes, and disjoint from them.
+pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
     [input, output]: [[i64; 3]; 2],
     gy: &Channels<T>,
-    at: &Channels<i64>,
+    indices: &Channels<i64>,
     gx: &Channels<T>,
 ) {
-    let places = input.iter().product::<i64>();
+    let input_numel = input.iter().product::<i64>();
     let (input, [depth, height, width]) = (input.map(|size| size as usize), output.map(|size| size as usize));
-    each_channel(gy.count, depth * height * width, |i| {
-        let (gy, at, gx) = (gy.channel(i), at.channel(i), gx.channel(i));
+    for_each_channel(gy.count, depth * height * width, |i| {
+        let (gy, indices, gx) = (gy.channel(i), indices.channel(i), gx.channel(i));
         let even = gx.even_step(input);
         // SAFETY: the caller's conditions.
-        unsafe { gx.clear(input) };
+        unsafe { gx.zero(input) };
         for [z, y] in rows(depth, height) {
             for x in 0..width {
-                // SAFETY: places inside the channels; the index is checked.
+                // SAFETY: elements of the channels; the index is checked.
                 unsafe {
-                    let index = *at.pixel([z, y, x]);
-                    if (0..places).contains(&index) {
+                    let index = *indices.pixel([z, y, x]);
+                    if (0..input_numel).contains(&index) {
                         let to = match even {
                             Some(step) => gx.pixel([0; 3]).wrapping_offset(index as isize * step),
                             None => gx.pixel(unravelled(index as usize, input)),

@@ -1,21 +1,21 @@
-//! The mean of each window: planes and rows are added up first, which is vector code, then columns; and the gradient.
+//! The mean of each window: rows of the window are added up first, which vectorizes, then columns; and its gradient.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::planes::{Channel, Channels, Pooled, each_channel};
+use super::channels::{Channel, Channels, PoolElement, for_each_channel};
 use super::windows::Window;
 use crate::gemm::Scratch;
-use crate::vectorized::{Isa, Kernel, CodegenAnchor, dispatch};
+use crate::vectorized::{CodegenAnchor, Isa, Kernel, dispatch};
 use std::ops::AddAssign;
 
-/// Windows of all dimensions, and the number that divides every sum if it is given.
+/// Windows along all dimensions, and the divisor of every sum if it is given.
 pub(super) struct Mean {
     pub(super) windows: [Vec<Window>; 3],
     pub(super) divisor: Option<i64>,
-    /// Of the input.
+    /// Columns of the input.
     pub(super) width: usize,
 }
 
-/// The output place of a row, and what it is the mean of.
+/// The plane and row of an output row, and its windows along these dimensions.
 type Row<'a> = ([usize; 2], [&'a Window; 2]);
 
 impl Mean {
@@ -46,9 +46,9 @@ fn inside([plane, row]: [&Window; 2]) -> impl Iterator<Item = [usize; 2]> {
 /// The mean of each window.
 ///
 /// # Safety
-/// - `x` is readable as `mean` says, `y` writable and disjoint from it; nobody else uses them.
-pub(super) unsafe fn mean<T: Pooled>(mean: &Mean, x: &Channels<T>, y: &Channels<T>) {
-    each_channel(x.count, mean.work(), |i| {
+/// - `x` is readable as `mean` says, `y` writable, disjoint from it, and used by no other thread.
+pub(super) unsafe fn mean<T: PoolElement>(mean: &Mean, x: &Channels<T>, y: &Channels<T>) {
+    for_each_channel(x.count, mean.work(), |i| {
         // SAFETY: the caller's conditions; channels are apart.
         unsafe { dispatch(Forward { mean, x: x.channel(i), y: y.channel(i) }) }
     });
@@ -74,10 +74,10 @@ impl<T> CodegenAnchor for Forward<'_, T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: Pooled> Kernel<I> for Forward<'_, T> {
+impl<I: Isa, T: PoolElement> Kernel<I> for Forward<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
-        // SAFETY: places inside the channels; the buffer has room for a row.
+        // SAFETY: elements of the channels; the buffer takes a row.
         unsafe {
             row_of_sums!(sums, T::Sum, self.mean.width);
             for ([z, y], row) in self.mean.rows() {
@@ -98,30 +98,31 @@ impl<I: Isa, T: Pooled> Kernel<I> for Forward<'_, T> {
 }
 
 /// # Safety
-/// - `from` leads to as many elements as `sums` has, apart by `step`.
+/// - `from` points to as many elements as `sums` has, `step` apart.
 #[inline(always)]
-unsafe fn add_row<T: Pooled>(from: *const T, step: isize, sums: &mut [T::Sum]) {
+unsafe fn add_row<T: PoolElement>(from: *const T, step: isize, sums: &mut [T::Sum]) {
     for (i, sum) in sums.iter_mut().enumerate() {
         // SAFETY: the caller's condition.
         *sum += unsafe { *from.wrapping_offset(step * i as isize) }.widen();
     }
 }
 
-/// In `gx`, of `input` sizes, the sum of the elements of `gy` whose windows have a place, each divided as its mean was.
+/// Sets each element of `gx`, of `input` sizes, to the sum of the elements of `gy` whose windows contain it, each divided by its
+/// count.
 ///
 /// # Safety
-/// - `gy` is readable as `mean` says, `gx` writable and disjoint from it; nobody else uses them.
-pub(super) unsafe fn mean_backward<T: Pooled<Sum = T> + AddAssign>(
+/// - `gy` is readable as `mean` says, `gx` writable, disjoint from it, and used by no other thread.
+pub(super) unsafe fn mean_backward<T: PoolElement<Sum = T> + AddAssign>(
     mean: &Mean,
     input: [i64; 3],
     gy: &Channels<T>,
     gx: &Channels<T>,
 ) {
     let input = input.map(|size| size as usize);
-    each_channel(gy.count, mean.work(), |i| {
+    for_each_channel(gy.count, mean.work(), |i| {
         // SAFETY: the caller's conditions; channels are apart.
         unsafe {
-            gx.channel(i).clear(input);
+            gx.channel(i).zero(input);
             dispatch(Backward { mean, gy: gy.channel(i), gx: gx.channel(i) })
         }
     });
@@ -137,10 +138,10 @@ impl<T> CodegenAnchor for Backward<'_, T> {
     type Anchor = Self;
 }
 
-impl<I: Isa, T: Pooled<Sum = T> + AddAssign> Kernel<I> for Backward<'_, T> {
+impl<I: Isa, T: PoolElement<Sum = T> + AddAssign> Kernel<I> for Backward<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
-        // SAFETY: places inside the channels; the buffer has room for a row.
+        // SAFETY: elements of the channels; the buffer takes a row.
         unsafe {
             row_of_sums!(shares, T, self.mean.width);
             for ([z, y], row) in self.mean.rows() {

@@ -1,4 +1,4 @@
-//! The outputs of pooling and of its gradients, once operands are what they must be.
+//! The shapes and types of the outputs of pooling and of its gradients, with the checks of their operands.
 
 use super::windows::Kind;
 use crate::Tensor;
@@ -12,7 +12,7 @@ pub(super) fn spec(kind: Kind, self_: &Tensor, output: [i64; 3]) -> TensorSpec {
     TensorSpec::like(self_, &kind.resized(self_.sizes(), output)).with_format(format)
 }
 
-/// Shape and type of a gradient, once `grad_output` is what the forward operator gives.
+/// Shape and type of a gradient, after checking that `grad_output` is like the output of the forward operator.
 pub(super) fn gradient_spec(
     kind: Kind,
     grad_output: &Tensor,
@@ -37,7 +37,7 @@ pub(super) fn gradient_spec(
     Ok(TensorSpec::like(self_, self_.sizes()).with_format(self_.suggest_memory_format()))
 }
 
-pub(super) fn ensure_places(name: &str, indices: &Tensor, sizes: &[i64]) -> Result<()> {
+pub(super) fn check_indices(name: &str, indices: &Tensor, sizes: &[i64]) -> Result<()> {
     ensure!(
         indices.dtype() == ScalarType::I64 && indices.sizes() == sizes,
         Shape,

@@ -1,27 +1,27 @@
-//! Which input places each output place looks at, along one dimension or all; checked once.
+//! The parameters of pooling, checked, and the window of the input for each output.
 //!
-//! Pooling over two dimensions is pooling over three of which the first has one place.
+//! Pooling over two dimensions is treated as pooling over three of which the first has size 1.
 
 use flambeau_core::{DimVec, Result, bail, ensure, fallible};
 use std::ops::Range;
 
-/// One output place's share of a dimension.
+/// The window of one output along a dimension.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// The input places, inside the input.
+    /// The indices of the window that are inside the input.
     pub(super) inside: Range<usize>,
-    /// How many places count in a mean.
+    /// The number of elements by which a mean divides.
     pub(super) counted: i64,
 }
 
-/// Which pooling: what messages call it, and over how many dimensions, two or three.
+/// The name of an operator, for error messages, and its number of spatial dimensions, two or three.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) dims: usize,
 }
 
-/// How pooling goes along planes, rows and columns.
+/// Checked parameters and spatial sizes, along planes, rows and columns.
 pub(super) struct Pool {
     pub(super) kernel: [i64; 3],
     pub(super) stride: [i64; 3],
@@ -31,8 +31,8 @@ pub(super) struct Pool {
     pub(super) output: [i64; 3],
 }
 
-/// The arguments as they come.
-pub(super) struct Given<'a> {
+/// The parameters as the caller gives them.
+pub(super) struct PoolArgs<'a> {
     pub(super) kernel_size: &'a [i64],
     pub(super) stride: &'a [i64],
     pub(super) padding: &'a [i64],
@@ -41,8 +41,9 @@ pub(super) struct Given<'a> {
 }
 
 impl Kind {
-    /// A value for each dimension from as many values or one; `missing` for the planes that two dimensions lack.
-    fn spread(self, argument: &str, values: &[i64], missing: i64) -> Result<[i64; 3]> {
+    /// One value for each of three dimensions, from one value for all or one for each; `missing` for the planes of two
+    /// dimensions.
+    fn expanded(self, argument: &str, values: &[i64], missing: i64) -> Result<[i64; 3]> {
         ensure!(
             values.len() == 1 || values.len() == self.dims,
             InvalidArgument,
@@ -51,18 +52,18 @@ impl Kind {
             if self.dims == 2 { "two" } else { "three" }
         );
         Ok(std::array::from_fn(|d| match (d + self.dims).checked_sub(3) {
-            Some(place) => values[place.min(values.len() - 1)],
+            Some(dim) => values[dim.min(values.len() - 1)],
             None => missing,
         }))
     }
 
-    /// The spatial sizes of an input, once it is known to be one.
+    /// The spatial sizes of an input that [`check_input`](Self::check_input) accepts.
     pub(super) fn spatial(self, sizes: &[i64]) -> [i64; 3] {
         let own = &sizes[sizes.len() - self.dims..];
-        std::array::from_fn(|d| (d + self.dims).checked_sub(3).map_or(1, |place| own[place]))
+        std::array::from_fn(|d| (d + self.dims).checked_sub(3).map_or(1, |dim| own[dim]))
     }
 
-    /// Refuses inputs that are no images: only the number of images may be 0.
+    /// Checks the rank of an input, and that no dimension but the batch is empty.
     pub(super) fn check_input(self, sizes: &[i64]) -> Result<()> {
         let inner = match sizes.len().checked_sub(self.dims) {
             Some(1) => sizes,
@@ -80,7 +81,7 @@ impl Kind {
         Ok(())
     }
 
-    /// `sizes` with others in the place of the last.
+    /// `sizes` with the spatial sizes replaced.
     pub(super) fn resized(self, sizes: &[i64], output: [i64; 3]) -> DimVec {
         let mut sizes = DimVec::from_slice(sizes);
         let first = sizes.len() - self.dims;
@@ -107,12 +108,12 @@ impl Kind {
 }
 
 impl Pool {
-    /// Of an input of `sizes`, with or without a batch.
-    pub(super) fn new(kind: Kind, given: &Given<'_>, sizes: &[i64]) -> Result<Self> {
-        let kernel = kind.spread("kernel_size", given.kernel_size, 1)?;
-        let stride = if given.stride.is_empty() { kernel } else { kind.spread("stride", given.stride, 1)? };
-        let padding = kind.spread("padding", given.padding, 0)?;
-        let dilation = kind.spread("dilation", given.dilation, 1)?;
+    /// For an input of `sizes`, batched or unbatched.
+    pub(super) fn new(kind: Kind, given: &PoolArgs<'_>, sizes: &[i64]) -> Result<Self> {
+        let kernel = kind.expanded("kernel_size", given.kernel_size, 1)?;
+        let stride = if given.stride.is_empty() { kernel } else { kind.expanded("stride", given.stride, 1)? };
+        let padding = kind.expanded("padding", given.padding, 0)?;
+        let dilation = kind.expanded("dilation", given.dilation, 1)?;
         kind.ensure_positive("kernel size", "k", kernel)?;
         ensure!(stride.iter().all(|s| *s != 0), InvalidArgument, "{}: stride should not be zero", kind.name);
         kind.ensure_positive("stride", "d", stride)?;
@@ -155,8 +156,8 @@ impl Pool {
         Ok(size)
     }
 
-    /// The places in the kernel along dimension `d` that any window has inside the input.
-    pub(super) fn taps(&self, d: usize) -> Range<i64> {
+    /// The kernel positions along dimension `d` that are inside the input for at least one output.
+    pub(super) fn kernel_range(&self, d: usize) -> Range<i64> {
         let furthest = (self.output[d] - 1).saturating_mul(self.stride[d]);
         let before = self.padding[d].saturating_sub(furthest).max(0);
         let first = before / self.dilation[d] + i64::from(before % self.dilation[d] != 0);
@@ -164,13 +165,13 @@ impl Pool {
         first..end.min(self.kernel[d])
     }
 
-    /// How many of those there are in all dimensions.
-    pub(super) fn tap_count(&self) -> i64 {
-        let along = |d: usize| (self.taps(d).end - self.taps(d).start).max(0);
+    /// The number of kernel positions in range over all dimensions.
+    pub(super) fn kernel_numel(&self) -> i64 {
+        let along = |d: usize| (self.kernel_range(d).end - self.kernel_range(d).start).max(0);
         (0..3).fold(1, |count: i64, d| count.saturating_mul(along(d)))
     }
 
-    /// The windows along dimension `d` of a mean; places in the padding count if `padded`.
+    /// The windows along dimension `d` of a mean; the padding counts if `padded`.
     pub(super) fn windows(&self, d: usize, padded: bool) -> Result<Vec<Window>> {
         let (k, p, size) = (self.kernel[d], self.padding[d], self.input[d]);
         let window = |o: i64| {
@@ -184,7 +185,7 @@ impl Pool {
     }
 }
 
-/// Windows that cut `input` places into `output` nearly equal ranges, which may share a place.
+/// Windows that divide `input` indices into `output` ranges of nearly equal length, which may overlap by an index.
 pub(super) fn adaptive(input: i64, output: i64) -> Result<Vec<Window>> {
     let bound = |o: i64| i128::from(o) * i128::from(input);
     let window = |o: i64| {

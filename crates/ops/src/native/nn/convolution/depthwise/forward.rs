@@ -1,31 +1,31 @@
-//! The output of one channel: blocks of four rows and a vector of columns, for which each vector of the input is read once.
+//! The output of one channel, in blocks of four rows and a vector of columns, for which each vector of the input is loaded once.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::super::padded::{AHEAD, Padded};
-use super::super::shape::Conv;
+use super::super::padded_tile::{PREFETCH_DISTANCE, PaddedTile};
+use super::super::params::Conv;
 use super::source::{BLOCK, Channel, InTile, Source};
-use crate::vectorized::{CpuCapability, Float, FloatLanes, Isa, Kernel, Number, CodegenAnchor, Vector};
+use crate::vectorized::{CodegenAnchor, CpuCapability, Float, FloatLanes, Isa, Kernel, Number, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
 
-/// One channel of the output.
+/// Computes one channel of the output.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Rows<'c, T> {
+pub(in super::super) struct ForwardRows<'c, T> {
     pub(super) conv: &'c Conv,
     pub(super) from: Channel<T>,
     pub(super) weight: *const T,
-    /// What the sums begin with.
+    /// The bias, with which the sums begin.
     pub(super) start: T,
     pub(super) to: *mut T,
     /// Of rows and pixels.
     pub(super) strides: [isize; 2],
 }
 
-impl<T> CodegenAnchor for Rows<'_, T> {
+impl<T> CodegenAnchor for ForwardRows<'_, T> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Rows<'_, T> {
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for ForwardRows<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         let conv = self.conv;
@@ -33,27 +33,27 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Rows<'_, T> {
         // SAFETY: by this function's condition.
         unsafe {
             let (tile, at) = match self.from {
-                Channel::Bare(bare) => return square::<I, T, 3, 1>(self, bare),
+                Channel::Unpadded(unpadded) => return square_kernel::<I, T, 3, 1>(self, unpadded),
                 Channel::Tile(tile, at) => (tile, at),
             };
             match (ky, kx, conv.stride[1], conv.dilation[1]) {
-                (3, 3, 1, 1) => square::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
-                (3, 3, 2, 1) => square::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
-                (5, 5, 1, 1) => square::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
-                (5, 5, 2, 1) => square::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
-                _ => any::<I, T>(self, tile, at),
+                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
+                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
+                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
+                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
+                _ => any_kernel::<I, T>(self, tile, at),
             }
         }
     }
 }
 
-/// Kernels of `K` by `K` places that move `S` rows at a time.
+/// Kernels of `K` by `K` positions with a vertical stride of `S`.
 ///
 /// # Safety
-/// - `from` is the input of the convolution, which has such a kernel; the weights lie side by side, and `to` has its pixels.
+/// - `from` is the input of the convolution, which has such a kernel; its weights are contiguous, and `to` takes the output.
 #[inline(always)]
-unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(
-    rows: Rows<'_, T>,
+unsafe fn square_kernel<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(
+    rows: ForwardRows<'_, T>,
     from: impl Source<I, T, K>,
 ) {
     let (lanes, width, weight) = (T::Vector::LANES, rows.conv.output[2], rows.weight);
@@ -64,12 +64,12 @@ unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(
             factors[k] = T::Vector::splat(unsafe { *weight.add(i * K + k) }.widen());
         }
     }
-    // Whether registers are left for the sums of two vectors.
-    let (has_room, mut x) = (K == 3 && I::CAPABILITY == CpuCapability::Avx512, 0);
+    // Whether there are enough registers for the sums of two vectors.
+    let (fits_two, mut x) = (K == 3 && I::CAPABILITY == CpuCapability::Avx512, 0);
     while x < width {
         // SAFETY: by this function's condition.
         x += unsafe {
-            if has_room && x + lanes < width {
+            if fits_two && x + lanes < width {
                 columns::<I, T, K, S, 2>(rows, from, factors, x)
             } else {
                 columns::<I, T, K, S, 1>(rows, from, factors, x)
@@ -78,18 +78,18 @@ unsafe fn square<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize>(
     }
 }
 
-/// All rows of `V` vectors of columns from `x` on; gives the number of columns.
+/// All rows of `V` vectors of columns from `x` on; returns the number of columns.
 ///
 /// # Safety
-/// - As [`square`], and the last vector has a column.
+/// - As [`square_kernel`], and the last vector has a column.
 #[inline(always)]
 unsafe fn columns<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const V: usize>(
-    rows: Rows<'_, T>,
+    rows: ForwardRows<'_, T>,
     from: impl Source<I, T, K>,
     factors: [[T::Vector; K]; K],
     x: usize,
 ) -> usize {
-    let Rows { conv, start, to, strides: [row, pixel], .. } = rows;
+    let ForwardRows { conv, start, to, strides: [row, pixel], .. } = rows;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     let (start, mut y) = (T::Vector::splat(start.widen()), 0);
     let mut left = [lanes; V];
@@ -101,12 +101,12 @@ unsafe fn columns<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, cons
             if y + BLOCK <= height {
                 let sums = block::<I, T, K, S, V, BLOCK>(from, factors, start, [y * S, x]);
                 for (r, sums) in sums.into_iter().enumerate() {
-                    put::<I, T, V>(sums, to.offset(r as isize * row), pixel, left);
+                    store_vectors::<I, T, V>(sums, to.offset(r as isize * row), pixel, left);
                 }
                 y += BLOCK;
             } else {
                 let [sums] = block::<I, T, K, S, V, 1>(from, factors, start, [y * S, x]);
-                put::<I, T, V>(sums, to, pixel, left);
+                store_vectors::<I, T, V>(sums, to, pixel, left);
                 y += 1;
             }
         }
@@ -114,12 +114,12 @@ unsafe fn columns<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, cons
     V * lanes
 }
 
-/// Writes `V` vectors that follow one another.
+/// Stores `V` consecutive vectors.
 ///
 /// # Safety
 /// - As [`store`], of each.
 #[inline(always)]
-unsafe fn put<I: Isa, T: FloatLanes<I>, const V: usize>(
+unsafe fn store_vectors<I: Isa, T: FloatLanes<I>, const V: usize>(
     vectors: [T::Vector; V],
     to: *mut T,
     step: isize,
@@ -159,28 +159,28 @@ unsafe fn block<I: Isa, T: FloatLanes<I>, const K: usize, const S: usize, const 
     sums
 }
 
-/// Any kernel, two vectors at a time, so that one sum need not wait for the other.
+/// Any kernel, two vectors at a time: their multiply-adds are independent, so the latency of one hides that of the other.
 ///
 /// # Safety
-/// - As [`square`].
+/// - As [`square_kernel`].
 #[inline(always)]
-unsafe fn any<I: Isa, T: FloatLanes<I>>(rows: Rows<'_, T>, tile: Padded, from: *const T) {
-    let Rows { conv, weight, start, to, strides: [row, pixel], .. } = rows;
+unsafe fn any_kernel<I: Isa, T: FloatLanes<I>>(rows: ForwardRows<'_, T>, tile: PaddedTile, from: *const T) {
+    let ForwardRows { conv, weight, start, to, strides: [row, pixel], .. } = rows;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     for y in 0..height {
         for x in (0..width).step_by(2 * lanes) {
             let left = [lanes.min(width - x), lanes.min((width - x).saturating_sub(lanes))];
             let mut sums = [T::Vector::splat(start.widen()); 2];
-            // SAFETY: as for `square`; the second vector is read only where it has elements.
+            // SAFETY: as for `square_kernel`; the second vector is read only where it has elements.
             unsafe {
                 for ky in 0..conv.kernel[1] {
-                    let line = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
+                    let pixels = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
                     for kx in 0..conv.kernel[2] {
                         let factor = T::Vector::splat((*weight.add(ky * conv.kernel[2] + kx)).widen());
-                        let line = line.add(tile.column(kx * conv.dilation[2]));
-                        sums[0] = T::load(line).mul_add(factor, sums[0]);
+                        let pixels = pixels.add(tile.column(kx * conv.dilation[2]));
+                        sums[0] = T::load(pixels).mul_add(factor, sums[0]);
                         if left[1] > 0 {
-                            sums[1] = T::load(line.add(lanes)).mul_add(factor, sums[1]);
+                            sums[1] = T::load(pixels.add(lanes)).mul_add(factor, sums[1]);
                         }
                     }
                 }
@@ -194,7 +194,7 @@ unsafe fn any<I: Isa, T: FloatLanes<I>>(rows: Rows<'_, T>, tile: Padded, from: *
     }
 }
 
-/// Writes the first `count` lanes.
+/// Stores the first `count` lanes.
 ///
 /// # Safety
 /// - `to` is valid for writing `count` elements, `step` apart.
@@ -208,7 +208,7 @@ pub(in super::super) unsafe fn store<I: Isa, T: FloatLanes<I>>(
     // SAFETY: by this function's condition; a vector has at most 64 lanes of at most eight bytes.
     unsafe {
         if step == 1 {
-            I::prefetch(to.cast::<u8>().wrapping_add(AHEAD));
+            I::prefetch(to.cast::<u8>().wrapping_add(PREFETCH_DISTANCE));
             return T::store_up_to(vector, to, count);
         }
         let mut lanes = [MaybeUninit::<u64>::uninit(); 64];

@@ -1,80 +1,87 @@
-//! Where kernels read a channel with its padding: in a tile made for it, or where the channel lies.
+//! The sources from which kernels read a padded channel: a padded tile, or the channel itself.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::super::padded::{Fill, Padded, zeros};
-use super::super::shape::Conv;
+use super::super::padded_tile::{Fill, PaddedTile, zeros};
+use super::super::params::Conv;
 use super::super::unfold::{Images, inner};
 use crate::gemm::Scratch;
 use crate::vectorized::{CpuCapability, EveryIsa, Float, FloatLanes, Isa, Number, Vector, cpu_capability};
 use flambeau_core::Element;
 
-/// Output rows that meet the same rows of the input at a time.
+/// Output rows that are computed together from the same rows of the input.
 pub(super) const BLOCK: usize = 4;
 
-/// How the channels of an input are read.
+/// Reads the channels of an input.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'c, T> {
     conv: &'c Conv,
     x: Images<T>,
-    tile: Padded,
-    is_bare: bool,
+    tile: PaddedTile,
+    is_unpadded: bool,
 }
 
 impl<'c, T: Element> Reader<'c, T> {
-    /// Kernels of three by three places that move by one and reach one pixel past each edge need no tile: the padding is a row of
-    /// zeros, and what slides into a row at its ends. Without the registers of AVX-512 slides take longer than the copy.
+    /// 3x3 kernels with stride, dilation and padding 1 need no tile: a row of zeros serves as the padding above and below, and
+    /// zeros are shifted into vectors at the ends of a row. Without the registers of AVX-512 these shifts take longer than a
+    /// copy.
     pub(super) fn new(conv: &'c Conv, x: Images<T>) -> Self {
         let reaches_one = [conv.kernel, conv.stride, conv.dilation, conv.padding]
             .map(|list| [list[1], list[2]])
             == [[3, 3], [1, 1], [1, 1], [1, 1]];
-        let is_bare = reaches_one && x.strides[4] == 1 && cpu_capability() == CpuCapability::Avx512;
-        Self { conv, x, tile: Padded::new(conv), is_bare }
+        let is_unpadded = reaches_one && x.strides[4] == 1 && cpu_capability() == CpuCapability::Avx512;
+        Self { conv, x, tile: PaddedTile::new(conv), is_unpadded }
     }
 
-    /// What [`channel`](Self::channel) needs beside the input.
-    pub(super) fn room(&self) -> Scratch {
-        if self.is_bare { zeros::<T>(self.conv.input[2]) } else { self.tile.room::<T>(1) }
+    /// The buffer that [`channel`](Self::channel) needs besides the input.
+    pub(super) fn allocate(&self) -> Scratch {
+        if self.is_unpadded { zeros::<T>(self.conv.input[2]) } else { self.tile.allocate::<T>(1) }
     }
 
-    /// A channel, until the next one is read into the same `room`.
+    /// A channel. It is valid until the next one is read into the same `buffer`.
     ///
     /// # Safety
-    /// - The input is readable as the convolution says; `room` is from this reader.
-    pub(super) unsafe fn channel(&self, image: usize, channel: usize, room: &mut Scratch) -> Channel<T>
+    /// - The input is readable as the convolution says; `buffer` is from this reader.
+    pub(super) unsafe fn channel(&self, image: usize, channel: usize, buffer: &mut Scratch) -> Channel<T>
     where
         for<'f> Fill<'f, T>: EveryIsa,
     {
-        let (from, room) = (self.x.channel(image, channel), room.as_mut_ptr::<T>());
-        if self.is_bare {
+        let (from, buffer) = (self.x.channel(image, channel), buffer.as_mut_ptr::<T>());
+        if self.is_unpadded {
             let [_, height, width] = self.conv.input;
-            return Channel::Bare(Bare { from, row: self.x.strides[3], zeros: room, height, width });
+            return Channel::Unpadded(Unpadded {
+                from,
+                row: self.x.strides[3],
+                zeros: buffer,
+                height,
+                width,
+            });
         }
         // SAFETY: by this function's condition.
-        unsafe { self.tile.fill(self.conv, 1, from, inner(&self.x), room) };
-        Channel::Tile(self.tile, room)
+        unsafe { self.tile.fill(self.conv, 1, from, inner(&self.x), buffer) };
+        Channel::Tile(self.tile, buffer)
     }
 }
 
 /// A channel with its padding.
 #[derive(Clone, Copy)]
 pub(super) enum Channel<T> {
-    /// Rows in a tile.
-    Tile(Padded, *const T),
-    /// Rows where they lie.
-    Bare(Bare<T>),
+    /// Rows of a tile.
+    Tile(PaddedTile, *const T),
+    /// Rows of the input itself.
+    Unpadded(Unpadded<T>),
 }
 
-/// Vectors of the rows of a channel with its padding.
+/// Loads vectors of the rows of a padded channel.
 pub(super) trait Source<I: Isa, T: FloatLanes<I>, const K: usize>: Copy {
-    /// For `V` vectors of outputs from column `x` on, the pixels of the padded row `row` that each place in a row of the kernel
-    /// meets. Lanes past the last output hold anything.
+    /// For `V` vectors of outputs from column `x` on, the pixels of padded row `row` that each position of a kernel row
+    /// multiplies. Lanes past the last output are arbitrary.
     ///
     /// # Safety
-    /// - The channel has this row, and its outputs as many columns that the last vector has one of them.
+    /// - The channel has this row, and the last vector has at least one column of the output.
     unsafe fn read<const V: usize>(self, row: usize, x: usize) -> [[T::Vector; K]; V];
 }
 
-/// Rows in a tile, and where in them the places of a row of the kernel begin.
+/// Rows of a tile, and the offsets in them of the positions of a kernel row.
 #[derive(Clone, Copy)]
 pub(super) struct InTile<T, const K: usize> {
     at: *const T,
@@ -84,7 +91,7 @@ pub(super) struct InTile<T, const K: usize> {
 
 impl<T, const K: usize> InTile<T, K> {
     #[inline(always)]
-    pub(super) fn new(tile: Padded, at: *const T, conv: &Conv) -> Self {
+    pub(super) fn new(tile: PaddedTile, at: *const T, conv: &Conv) -> Self {
         Self { at, pitch: tile.pitch, columns: tile.columns::<K>(conv.dilation[2]) }
     }
 }
@@ -95,7 +102,7 @@ impl<I: Isa, T: FloatLanes<I>, const K: usize> Source<I, T, K> for InTile<T, K> 
         let mut pixels = [[T::Vector::zero(); K]; V];
         for (v, pixels) in pixels.iter_mut().enumerate() {
             for (pixels, column) in pixels.iter_mut().zip(self.columns) {
-                // SAFETY: a row of the tile, which has slack for what a vector reads past it.
+                // SAFETY: a row of the tile, which has slack for loads past its end.
                 *pixels =
                     unsafe { T::load(self.at.add(row * self.pitch + x + v * T::Vector::LANES + column)) };
             }
@@ -104,33 +111,35 @@ impl<I: Isa, T: FloatLanes<I>, const K: usize> Source<I, T, K> for InTile<T, K> 
     }
 }
 
-/// A channel where it lies, padded by one pixel on each side.
+/// A channel of the input, padded by one pixel on each side.
 #[derive(Clone, Copy)]
-pub(super) struct Bare<T> {
+pub(super) struct Unpadded<T> {
     from: *const T,
-    /// From row to row; pixels are dense.
+    /// The stride of rows; pixels are adjacent.
     row: isize,
-    /// The rows above and below.
+    /// A row of zeros, which stands for those above and below.
     zeros: *const T,
     height: usize,
     width: usize,
 }
 
-impl<I: Isa, T: FloatLanes<I>> Source<I, T, 3> for Bare<T> {
+impl<I: Isa, T: FloatLanes<I>> Source<I, T, 3> for Unpadded<T> {
     #[inline(always)]
     unsafe fn read<const V: usize>(self, row: usize, x: usize) -> [[T::Vector; 3]; V] {
         let (lanes, zero) = (T::Vector::LANES, T::Vector::zero());
         let (is_inside, end) = (row.wrapping_sub(1) < self.height, x + V * lanes);
         // SAFETY: elements of a row of the channel, or of as many zeros.
         unsafe {
-            let line = if is_inside { self.from.offset((row as isize - 1) * self.row) } else { self.zeros };
+            let pixels_of_row =
+                if is_inside { self.from.offset((row as isize - 1) * self.row) } else { self.zeros };
             let mut own = [zero; V];
             for (v, own) in own.iter_mut().enumerate() {
                 let at = x + v * lanes;
-                *own = T::load_up_to(line.add(at), lanes.min(self.width - at));
+                *own = T::load_up_to(pixels_of_row.add(at), lanes.min(self.width - at));
             }
-            let before = if x > 0 { T::Vector::splat((*line.add(x - 1)).widen()) } else { zero };
-            let after = if end < self.width { T::Vector::splat((*line.add(end)).widen()) } else { zero };
+            let before = if x > 0 { T::Vector::splat((*pixels_of_row.add(x - 1)).widen()) } else { zero };
+            let after =
+                if end < self.width { T::Vector::splat((*pixels_of_row.add(end)).widen()) } else { zero };
             let mut pixels = [[zero; 3]; V];
             for v in 0..V {
                 let left = if v > 0 { own[v - 1] } else { before };

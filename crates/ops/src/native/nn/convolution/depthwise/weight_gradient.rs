@@ -1,34 +1,34 @@
-//! The gradient of one channel's weights: for each the products of the output's gradient with what it was multiplied with.
+//! The gradient of one channel's weights: sums of products of the output gradient and the pixels that each weight multiplied.
 #![expect(unsafe_code, reason = "raw operands")]
 
-use super::super::padded::Padded;
-use super::super::shape::Conv;
+use super::super::padded_tile::PaddedTile;
+use super::super::params::Conv;
 use super::source::{BLOCK, Channel, InTile, Source};
-use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Lanes, Mask, Number, CodegenAnchor, Vector};
+use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Lanes, Mask, Number, Vector};
 use flambeau_core::Element;
 use std::mem::MaybeUninit;
 
-/// A truth value for each lane.
+/// A bool for each lane.
 type Inside<I, T> = <<T as Lanes<I>>::Vector as Vector>::Mask;
 
-/// Lanes of a sum; vectors have as many or less.
+/// Elements of a sum before its lanes are added up; no vector has more lanes.
 pub(super) const LANES: usize = 16;
 
-/// The share of one channel of an image: summed in lanes, then added to `sums`, of which each place has [`LANES`].
-pub(in super::super) struct Products<'c, T> {
+/// Sums the products of one channel of an image in lanes and adds them to `sums`, of which each kernel position has [`LANES`].
+pub(in super::super) struct WeightGradient<'c, T> {
     pub(super) conv: &'c Conv,
     pub(super) from: Channel<T>,
-    /// Dense rows, `row` apart.
+    /// Rows with adjacent elements, `row` apart.
     pub(super) grad: *const T,
     pub(super) row: isize,
     pub(super) sums: &'c mut [f64],
 }
 
-impl<T> CodegenAnchor for Products<'_, T> {
+impl<T> CodegenAnchor for WeightGradient<'_, T> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for WeightGradient<'_, T> {
     #[inline(always)]
     unsafe fn run(self) {
         let conv = self.conv;
@@ -36,30 +36,30 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for Products<'_, T> {
         // SAFETY: by this function's condition.
         unsafe {
             let (tile, at) = match self.from {
-                Channel::Bare(bare) => return square::<I, T, 3, 1>(self, bare),
+                Channel::Unpadded(unpadded) => return square_kernel::<I, T, 3, 1>(self, unpadded),
                 Channel::Tile(tile, at) => (tile, at),
             };
             match (ky, kx, conv.stride[1], conv.dilation[1]) {
-                (3, 3, 1, 1) => square::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
-                (3, 3, 2, 1) => square::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
-                (5, 5, 1, 1) => square::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
-                (5, 5, 2, 1) => square::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
-                _ => any::<I, T>(self, tile, at),
+                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
+                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
+                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
+                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
+                _ => any_kernel::<I, T>(self, tile, at),
             }
         }
     }
 }
 
-/// Kernels of `K` by `K` places that move `S` rows at a time.
+/// Kernels of `K` by `K` positions with a vertical stride of `S`.
 ///
 /// # Safety
 /// - Input and gradient are those of the convolution, which has such a kernel.
 #[inline(always)]
-unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: usize>(
-    products: Products<'_, T>,
+unsafe fn square_kernel<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: usize>(
+    kernel: WeightGradient<'_, T>,
     from: impl Source<I, T, K>,
 ) {
-    let Products { conv, grad, row, sums, .. } = products;
+    let WeightGradient { conv, grad, row, sums, .. } = kernel;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     let mut made = [[T::Vector::zero(); K]; K];
     for x in (0..width).step_by(lanes) {
@@ -86,11 +86,11 @@ unsafe fn square<I: Isa, T: FloatLanes<I> + Element, const K: usize, const S: us
     }
 }
 
-/// The products of `R` rows of the gradient, of a vector's first `left` columns, added to those of `sums`.
+/// Adds the products of `R` rows of the gradient, in the first `left` columns of a vector, to `sums`.
 ///
 /// # Safety
-/// - The input has `S * (R - 1) + K` rows from `y` on, and `left` outputs from `x` on; from `grad` on lie `R` rows, `row` apart, of
-///   as many elements. `left` is the number of lanes where the vector is `WHOLE`.
+/// - The input has `S * (R - 1) + K` rows from `y` on, and `left` outputs from `x` on; from `grad` on lie `R` rows, `row` apart,
+///   of as many elements. `left` is the number of lanes where the vector is `WHOLE`.
 #[inline(always)]
 unsafe fn block<
     I: Isa,
@@ -109,7 +109,7 @@ unsafe fn block<
 ) -> [[T::Vector; K]; K] {
     let (zero, inside) = (T::Vector::zero(), Inside::<I, T>::first(left));
     let mut grads = [zero; R];
-    // SAFETY: by this function's condition. Lanes past `left` are 0 in both, whatever lies there.
+    // SAFETY: by this function's condition. Lanes past `left` are set to 0 in both factors, which may hold NaN there.
     unsafe {
         for (r, to) in grads.iter_mut().enumerate() {
             *to = load::<I, T, WHOLE>(grad.offset(r as isize * row), left);
@@ -137,26 +137,30 @@ unsafe fn load<I: Isa, T: FloatLanes<I>, const WHOLE: bool>(from: *const T, left
     unsafe { if WHOLE { T::load(from) } else { T::load_partial(from, left) } }
 }
 
-/// Any kernel, place by place.
+/// Any kernel, one position at a time.
 ///
 /// # Safety
-/// - As [`square`].
+/// - As [`square_kernel`].
 #[inline(always)]
-unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>, tile: Padded, from: *const T) {
-    let Products { conv, grad, row, sums, .. } = products;
+unsafe fn any_kernel<I: Isa, T: FloatLanes<I> + Element>(
+    kernel: WeightGradient<'_, T>,
+    tile: PaddedTile,
+    from: *const T,
+) {
+    let WeightGradient { conv, grad, row, sums, .. } = kernel;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
-    for (place, total) in sums.chunks_exact_mut(LANES).enumerate() {
-        let (ky, kx) = (place / conv.kernel[2], place % conv.kernel[2]);
+    for (position, total) in sums.chunks_exact_mut(LANES).enumerate() {
+        let (ky, kx) = (position / conv.kernel[2], position % conv.kernel[2]);
         let mut made = T::Vector::zero();
         for y in 0..height {
             for x in (0..width).step_by(lanes) {
                 let left = lanes.min(width - x);
-                // SAFETY: rows of both. Lanes past the end hold zeros in both.
+                // SAFETY: rows of both. `load_up_to` zeroes the lanes past the end.
                 unsafe {
-                    let line = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
-                    let line = line.add(tile.column(kx * conv.dilation[2]));
+                    let pixels = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
+                    let pixels = pixels.add(tile.column(kx * conv.dilation[2]));
                     let grad = T::load_up_to(grad.offset(y as isize * row).add(x), left);
-                    made = T::load_up_to(line, left).mul_add(grad, made);
+                    made = T::load_up_to(pixels, left).mul_add(grad, made);
                 }
             }
         }
@@ -164,7 +168,7 @@ unsafe fn any<I: Isa, T: FloatLanes<I> + Element>(products: Products<'_, T>, til
     }
 }
 
-/// Adds each lane to its sum.
+/// Adds each lane of a vector to its element of `sums`.
 #[inline(always)]
 fn add<I: Isa, T: FloatLanes<I> + Element>(vector: T::Vector, sums: &mut [f64]) {
     const { assert!(T::Vector::LANES <= LANES) };

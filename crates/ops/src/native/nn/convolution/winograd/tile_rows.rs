@@ -1,18 +1,18 @@
-//! Tiles: how many pixels and places they have, and the rows of them that an image has in a block.
+//! The sizes of tiles, and the rows of tiles that one image has in a block.
 
-/// Places in a transformed tile.
-pub(super) const PLACES: usize = 16;
-/// Pixels each way that make a tile: of the input, and of the output's gradient.
-pub(in super::super) const INPUT: usize = 4;
-pub(in super::super) const GRADIENT: usize = 2;
+/// Elements of a transformed tile, four by four.
+pub(super) const TILE_ELEMENTS: usize = 16;
+/// Rows and columns of a tile of the input, and of a tile of the output gradient.
+pub(in super::super) const INPUT_TILE: usize = 4;
+pub(in super::super) const GRADIENT_TILE: usize = 2;
 
 /// Rows of tiles of one image.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Piece {
+pub(in super::super) struct TileRows {
     pub(super) image: usize,
-    /// From and to.
+    /// First row of tiles, and one past the last.
     pub(super) rows: [usize; 2],
     pub(super) across: usize,
-    /// The first tile's place in its block.
+    /// The index of the first tile in the block.
     pub(super) tile: usize,
 }

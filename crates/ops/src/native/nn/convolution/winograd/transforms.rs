@@ -1,27 +1,28 @@
-//! Tiles, weights and their gradients, transformed and back: sums and differences, many tiles or channels at a time.
+//! The transforms of tiles, weights and gradients and their inverses: sums and differences, of a vector of tiles or channels at a
+//! time.
 #![expect(unsafe_code, reason = "raw operands")]
 #![expect(
     clippy::needless_range_loop,
     reason = "iterators are not inlined into the shims reliably; plain loops are"
 )]
 
-use super::super::padded::AHEAD;
-use super::super::pairs::split;
-use super::super::shape::Conv;
+use super::super::deinterleave::split;
+use super::super::padded_tile::PREFETCH_DISTANCE;
+use super::super::params::Conv;
 use super::super::unfold::Images;
-use super::piece::{GRADIENT, INPUT, PLACES, Piece};
-use crate::vectorized::{Float, FloatLanes, Isa, Kernel, Mask, Number, CodegenAnchor, Vector};
+use super::tile_rows::{GRADIENT_TILE, INPUT_TILE, TILE_ELEMENTS, TileRows};
+use crate::vectorized::{CodegenAnchor, Float, FloatLanes, Isa, Kernel, Mask, Number, Vector};
 use flambeau_core::{Element, Scalar};
 use std::mem::MaybeUninit;
 
-/// The rows of an image that some rows of tiles read, with their padding, each as its even pixels and its odd ones: so neighbouring
-/// tiles lie side by side.
+/// A copy of the padded rows of an image that some rows of tiles read. The even pixels of a row precede its odd pixels, so that
+/// the same pixel of neighbouring tiles, two apart in the image, is adjacent.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Halves {
-    piece: Piece,
-    /// Where they are, among those of the block.
-    room: usize,
-    /// Rows read, of which the first is this row of the image, and the first pixel this one.
+pub(in super::super) struct EvenOddRows {
+    tile_rows: TileRows,
+    /// Their offset in the buffer of the block.
+    buffer: usize,
+    /// Rows, and the position of the first row and pixel in the image; negative in the padding.
     rows: usize,
     first: [isize; 2],
     /// Sizes of the image.
@@ -30,45 +31,46 @@ pub(in super::super) struct Halves {
     half: usize,
 }
 
-impl Halves {
-    /// Those of tiles of `SIDE` pixels each way, from `room` on, which is moved past them.
-    pub(super) fn new<const SIDE: usize>(conv: &Conv, piece: Piece, room: &mut usize) -> Self {
-        // Pixels that a tile shares with the next.
+impl EvenOddRows {
+    /// Of tiles of `SIDE` by `SIDE` pixels, at offset `*buffer`, which is advanced past them.
+    pub(super) fn new<const SIDE: usize>(conv: &Conv, tile_rows: TileRows, buffer: &mut usize) -> Self {
+        // Pixels by which neighbouring tiles overlap.
         let more = SIDE - 2;
-        let (sizes, padding) = if SIDE == INPUT { (conv.input, conv.padding) } else { (conv.output, [0; 3]) };
-        let [first, end] = piece.rows;
-        let halves = Halves {
-            piece,
-            room: *room,
+        let (sizes, padding) =
+            if SIDE == INPUT_TILE { (conv.input, conv.padding) } else { (conv.output, [0; 3]) };
+        let [first, end] = tile_rows.rows;
+        let halves = EvenOddRows {
+            tile_rows,
+            buffer: *buffer,
             rows: 2 * (end - first) + more,
             first: [2 * first as isize - padding[1] as isize, -(padding[2] as isize)],
             image: [sizes[1], sizes[2]],
-            half: piece.across + more / 2,
+            half: tile_rows.across + more / 2,
         };
-        *room += halves.rows * 2 * halves.half;
+        *buffer += halves.rows * 2 * halves.half;
         halves
     }
 
-    /// Asks for the rows of the image at `from` before they are needed: they are too short for the processor to see them coming.
+    /// Prefetches the rows of the image at `from`: they are too short for the hardware prefetcher to follow.
     #[inline(always)]
     fn prefetch<I: Isa, T>(self, from: *const T, [row, pixel]: [isize; 2]) {
-        /// Elements of four bytes in a line.
-        const LINE: usize = 16;
+        /// Elements of four bytes in a cache line.
+        const CACHE_LINE: usize = 16;
         for r in 0..self.rows as isize {
-            for x in (0..self.image[1]).step_by(LINE) {
+            for x in (0..self.image[1]).step_by(CACHE_LINE) {
                 I::prefetch(from.wrapping_offset((self.first[0] + r) * row + x as isize * pixel).cast());
             }
         }
     }
 
-    /// Half `odd` of row `row`.
+    /// The offset of the even (`odd` is 0) or odd (1) pixels of a row.
     #[inline(always)]
     fn at(self, row: usize, odd: usize) -> usize {
         (row * 2 + odd) * self.half
     }
 
     /// # Safety
-    /// - `from` is the first pixel of an image of these sizes, readable; `to` takes [`len`](Self::len) elements.
+    /// - `from` is the first pixel of an image of these sizes, readable; `to` takes the elements of all rows.
     #[inline(always)]
     unsafe fn fill<T: Element>(self, from: *const T, [row, pixel]: [isize; 2], to: *mut T) {
         let zero = T::from_scalar(Scalar::Int(0));
@@ -79,7 +81,7 @@ impl Halves {
         let high = ((width - start) / 2).clamp(low, self.half as isize);
         for r in 0..self.rows {
             let y = self.first[0] + r as isize;
-            // SAFETY: inside the halves and, where it is read, inside the image.
+            // SAFETY: writes are inside the rows, reads inside the image.
             unsafe {
                 let (even, odd) = (to.add(self.at(r, 0)), to.add(self.at(r, 1)));
                 if y < 0 || y >= height {
@@ -112,7 +114,7 @@ unsafe fn pixel_or_zero<T: Element>(from: *const T, x: isize, width: isize, step
     if x < 0 || x >= width { T::from_scalar(Scalar::Int(0)) } else { unsafe { *from.offset(x * step) } }
 }
 
-/// The reverse of [`split`].
+/// The inverse of [`split`]: interleaves even and odd pixels.
 ///
 /// # Safety
 /// - `to` takes `2 * count` pixels, `step` apart; the others have `count`.
@@ -155,7 +157,7 @@ unsafe fn join_pairs<const N: usize>(even: *const u32, odd: *const u32, to: *mut
     }
 }
 
-/// `count` elements at each of `N` places, `step` apart.
+/// `N` vectors of `count` elements, `step` apart.
 ///
 /// # Safety
 /// - They are readable, and `count` is at most the number of lanes.
@@ -175,93 +177,98 @@ unsafe fn load<I: Isa, T: FloatLanes<I>, const N: usize>(
 
 /// `B' d`: a column of a tile of the input.
 #[inline(always)]
-fn of_input<V: Float>([a, b, c, d]: [V; 4]) -> [V; 4] {
+fn transform_input<V: Float>([a, b, c, d]: [V; 4]) -> [V; 4] {
     [a - c, b + c, c - b, b - d]
 }
 
-/// `A d`: a column of a tile of the output's gradient.
+/// `A d`: a column of a tile of the output gradient.
 #[inline(always)]
-fn of_gradient<V: Float>([a, b]: [V; 2]) -> [V; 4] {
+fn transform_gradient<V: Float>([a, b]: [V; 2]) -> [V; 4] {
     [a, a + b, a - b, -b]
 }
 
 /// `A' m`: a column of the products.
 #[inline(always)]
-fn to_output<V: Float>([a, b, c, d]: [V; 4]) -> [V; 2] {
+fn transform_output<V: Float>([a, b, c, d]: [V; 4]) -> [V; 2] {
     [a + b + c, b - c - d]
 }
 
 /// `G g`: a column of a kernel.
 #[inline(always)]
-fn of_weights<V: Float>([a, b, c]: [V; 3]) -> [V; 4] {
+fn transform_weights<V: Float>([a, b, c]: [V; 3]) -> [V; 4] {
     let (half, ends) = (V::constant(0.5), a + c);
     [a, (ends + b) * half, (ends - b) * half, c]
 }
 
 /// `G' u`: a column of the gradient of transformed weights.
 #[inline(always)]
-fn to_weights<V: Float>([a, b, c, d]: [V; 4]) -> [V; 3] {
+fn transform_weight_gradient<V: Float>([a, b, c, d]: [V; 4]) -> [V; 3] {
     let half = V::constant(0.5);
     let sum = (b + c) * half;
     [a + sum, (b - c) * half, sum + d]
 }
 
-/// A column of a tile, of the input or of the output's gradient.
+/// The transform of a column of a tile, of the input or of the output gradient.
 #[inline(always)]
-fn of_pixels<V: Float, const SIDE: usize>(column: [V; SIDE]) -> [V; 4] {
-    const { assert!(SIDE == INPUT || SIDE == GRADIENT, "tiles are of the input or of the output's gradient") };
+fn transform_pixels<V: Float, const SIDE: usize>(column: [V; SIDE]) -> [V; 4] {
+    const {
+        assert!(
+            SIDE == INPUT_TILE || SIDE == GRADIENT_TILE,
+            "tiles are of the input or of the output gradient"
+        )
+    };
     let ([a, b], [c, d]) = ([column[0], column[1]], [column[SIDE - 2], column[SIDE - 1]]);
-    if SIDE == INPUT { of_input([a, b, c, d]) } else { of_gradient([a, b]) }
+    if SIDE == INPUT_TILE { transform_input([a, b, c, d]) } else { transform_gradient([a, b]) }
 }
 
-/// One channel of a block, in tiles of `SIDE` pixels each way.
-pub(in super::super) struct FromPixels<'p, T, const SIDE: usize> {
-    pub(super) pieces: &'p [Halves],
+/// Transforms the tiles of one channel of a block, of `SIDE` by `SIDE` pixels.
+pub(in super::super) struct TileTransform<'p, T, const SIDE: usize> {
+    pub(super) tile_rows: &'p [EvenOddRows],
     pub(super) x: Images<T>,
     pub(super) channel: usize,
-    pub(super) room: *mut T,
-    /// The first tile at the first place, and how far it is to the next place.
+    pub(super) buffer: *mut T,
+    /// The first tile in the first matrix, and the distance between matrices.
     pub(super) to: *mut T,
-    pub(super) plane: usize,
+    pub(super) matrix_stride: usize,
 }
 
-impl<T, const SIDE: usize> CodegenAnchor for FromPixels<'_, T, SIDE> {
+impl<T, const SIDE: usize> CodegenAnchor for TileTransform<'_, T, SIDE> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize> Kernel<I> for FromPixels<'_, T, SIDE> {
+impl<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize> Kernel<I> for TileTransform<'_, T, SIDE> {
     #[inline(always)]
     unsafe fn run(self) {
-        let FromPixels { pieces, x, channel, room, to, plane } = self;
+        let TileTransform { tile_rows, x, channel, buffer, to, matrix_stride } = self;
         let strides = [x.strides[3], x.strides[4]];
-        // SAFETY: the caller's pointers; halves do not overlap. All are filled before the first is read: what has just been
-        // written in pieces cannot be read whole at once.
+        // SAFETY: the caller's pointers; halves do not overlap. All are filled before the first is read: a wide load of what
+        // narrow stores have just written would fail store forwarding, and stall.
         unsafe {
-            for halves in pieces {
-                let from = x.channel(halves.piece.image, channel);
+            for halves in tile_rows {
+                let from = x.channel(halves.tile_rows.image, channel);
                 halves.prefetch::<I, T>(from.wrapping_offset(x.strides[1]), strides);
-                halves.fill(from, strides, room.add(halves.room));
+                halves.fill(from, strides, buffer.add(halves.buffer));
             }
-            for halves in pieces {
-                let to = to.add(halves.piece.tile);
-                from_halves::<I, T, SIDE>(halves, room.add(halves.room), to, plane);
+            for halves in tile_rows {
+                let to = to.add(halves.tile_rows.tile);
+                from_halves::<I, T, SIDE>(halves, buffer.add(halves.buffer), to, matrix_stride);
             }
         }
     }
 }
 
-/// The transformed tiles of a piece.
+/// The transformed tiles of some rows of tiles of one image.
 ///
 /// # Safety
-/// - `from` holds the halves, and `to` takes the tiles of each place.
+/// - `from` holds the even and odd rows, and `to` takes the tiles in each matrix.
 #[inline(always)]
 unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
-    halves: &Halves,
+    halves: &EvenOddRows,
     from: *const T,
     to: *mut T,
-    plane: usize,
+    matrix_stride: usize,
 ) {
-    let (Piece { rows: [first, end], across, .. }, half) = (halves.piece, halves.half);
+    let (TileRows { rows: [first, end], across, .. }, half) = (halves.tile_rows, halves.half);
     for y in 0..end - first {
         let mut x = 0;
         while x < across {
@@ -272,7 +279,7 @@ unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
                 let mut columns = [[T::Vector::zero(); 4]; SIDE];
                 for (j, column) in columns.iter_mut().enumerate() {
                     let pixels = load::<I, T, SIDE>(from.add(j % 2 * half + j / 2), 2 * half, count);
-                    *column = of_pixels(pixels);
+                    *column = transform_pixels(pixels);
                 }
                 let to = to.add(y * across + x);
                 for i in 0..4 {
@@ -280,9 +287,9 @@ unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
                     for (element, column) in row.iter_mut().zip(&columns) {
                         *element = column[i];
                     }
-                    let row = of_pixels(row);
+                    let row = transform_pixels(row);
                     for j in 0..4 {
-                        T::store_up_to(row[j], to.add((4 * i + j) * plane), count);
+                        T::store_up_to(row[j], to.add((4 * i + j) * matrix_stride), count);
                     }
                 }
             }
@@ -291,11 +298,11 @@ unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
     }
 }
 
-/// One filter of the output in a block; whether it is finite.
-pub(in super::super) struct ToOutput<T> {
+/// Transforms the products of one filter in a block to output pixels; whether these are finite.
+pub(in super::super) struct OutputTransform<T> {
     pub(super) from: *const T,
-    pub(super) plane: usize,
-    /// The rows of tiles, from and to, and the tiles in a row.
+    pub(super) matrix_stride: usize,
+    /// First row of tiles and one past the last, and the tiles in a row.
     pub(super) rows: [usize; 2],
     pub(super) across: usize,
     /// What is added to all.
@@ -305,30 +312,33 @@ pub(in super::super) struct ToOutput<T> {
     pub(super) output: [usize; 2],
 }
 
-impl<T> CodegenAnchor for ToOutput<T> {
+impl<T> CodegenAnchor for OutputTransform<T> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for OutputTransform<T> {
     #[inline(always)]
     unsafe fn run(self) -> bool {
-        let ToOutput { from, plane, rows: [first, end], across, start, to, strides, output } = self;
+        let OutputTransform { from, matrix_stride, rows: [first, end], across, start, to, strides, output } =
+            self;
         let start = T::Vector::splat(start.widen());
         let mut finite = T::Vector::zero();
         let mut halves = [[MaybeUninit::<u64>::uninit(); 64]; 4];
         let (tiles, mut at, mut x, mut y) = ((end - first) * across, 0, 0, first);
-        // Tiles follow one another from row to row: a vector holds those of several short rows.
+        // Tiles are numbered across rows: a vector may hold tiles of several short rows.
         while at < tiles {
             let count = T::Vector::LANES.min(tiles - at);
             // SAFETY: the caller's pointers, which have `count` tiles from `at` on.
             unsafe {
                 let from = from.add(at);
-                let a = to_output(load::<I, T, 4>(from, 4 * plane, count));
-                let b = to_output(load::<I, T, 4>(from.add(plane), 4 * plane, count));
-                let c = to_output(load::<I, T, 4>(from.add(2 * plane), 4 * plane, count));
-                let d = to_output(load::<I, T, 4>(from.add(3 * plane), 4 * plane, count));
+                let a = transform_output(load::<I, T, 4>(from, 4 * matrix_stride, count));
+                let b = transform_output(load::<I, T, 4>(from.add(matrix_stride), 4 * matrix_stride, count));
+                let c =
+                    transform_output(load::<I, T, 4>(from.add(2 * matrix_stride), 4 * matrix_stride, count));
+                let d =
+                    transform_output(load::<I, T, 4>(from.add(3 * matrix_stride), 4 * matrix_stride, count));
                 for i in 0..2 {
-                    let [even, odd] = to_output([a[i], b[i], c[i], d[i]]);
+                    let [even, odd] = transform_output([a[i], b[i], c[i], d[i]]);
                     let (even, odd) = (even + start, odd + start);
                     finite = finite + (even + odd) * T::Vector::zero();
                     T::store(even, halves[2 * i].as_mut_ptr().cast());
@@ -340,11 +350,11 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
                 let n = (across - x).min(count - done);
                 let pixels = (2 * n).min(output[1] - 2 * x);
                 for i in 0..(output[0] - 2 * y).min(2) {
-                    // SAFETY: `n` tiles of a row, and the pixels of theirs that are there.
+                    // SAFETY: `n` tiles of a row, and those of their pixels that are inside the output.
                     unsafe {
                         let half = |h: usize| halves[h].as_ptr().cast::<T>().add(done);
                         let to = to.offset((2 * y + i) as isize * strides[0] + 2 * x as isize * strides[1]);
-                        I::prefetch(to.cast::<u8>().wrapping_add(AHEAD));
+                        I::prefetch(to.cast::<u8>().wrapping_add(PREFETCH_DISTANCE));
                         interleave(half(2 * i), half(2 * i + 1), to, strides[1], pixels);
                     }
                 }
@@ -359,7 +369,7 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToOutput<T> {
     }
 }
 
-/// Writes `count` pixels, the even and the odd in turn.
+/// Interleaves even and odd pixels to `count` pixels; an odd count ends with an even pixel.
 ///
 /// # Safety
 /// - `to` is valid for writing `count` elements, `step` apart; the halves hold as many.
@@ -374,7 +384,7 @@ unsafe fn interleave<T: Copy>(even: *const T, odd: *const T, to: *mut T, step: i
     }
 }
 
-/// Element `k` of each quad to column `k`.
+/// Transposes quads: element `k` of each goes to column `k`.
 #[inline(always)]
 fn quads_to_columns<T: Copy, const N: usize>(quads: &[[T; 4]; N], [a, b, c, d]: [&mut [T; N]; 4]) {
     for i in 0..N {
@@ -382,39 +392,40 @@ fn quads_to_columns<T: Copy, const N: usize>(quads: &[[T; 4]; N], [a, b, c, d]: 
     }
 }
 
-/// A row of the transformed weights: nine of each of `count` columns, `step` apart.
-pub(in super::super) struct FromWeights<T> {
+/// Transforms the kernels of one filter: nine weights for each of `count` channels, which are `step` apart.
+pub(in super::super) struct WeightTransform<T> {
     pub(super) from: *const T,
     pub(super) step: usize,
-    /// From back to front.
-    pub(super) turned: bool,
+    /// Whether kernel positions are read in reverse order.
+    pub(super) flipped: bool,
     pub(super) count: usize,
     pub(super) to: *mut T,
-    pub(super) plane: usize,
+    pub(super) matrix_stride: usize,
 }
 
-impl<T> CodegenAnchor for FromWeights<T> {
+impl<T> CodegenAnchor for WeightTransform<T> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for WeightTransform<T> {
     #[inline(always)]
     unsafe fn run(self) {
-        let FromWeights { from, step, turned, count, to, plane } = self;
+        let WeightTransform { from, step, flipped, count, to, matrix_stride } = self;
         let lanes = T::Vector::LANES;
         let zero = T::from_scalar(Scalar::Int(0));
-        // Several vectors of columns at a time: what has just been written in pieces cannot be read whole at once.
+        // Several vectors of columns at a time, so that loads do not follow the stores to the same cache lines: wide loads of
+        // what narrow stores have just written fail store forwarding.
         let (mut quads, mut columns) = ([[[zero; 4]; 64]; 2], [[zero; 64]; 9]);
-        // Turning a kernel exchanges the ends of what it becomes, and leaves the sums between them.
-        let places = if turned { [3, 1, 2, 0] } else { [0, 1, 2, 3] };
+        // Flipping a kernel exchanges the first and the last element of its transform, and leaves the two between them unchanged.
+        let order = if flipped { [3, 1, 2, 0] } else { [0, 1, 2, 3] };
         let mut x = 0;
         while x < count {
             let n = columns[0].len().min(count - x);
-            // SAFETY: nine weights of each of `n` columns; places of the result in the same columns.
+            // SAFETY: nine weights for each of `n` columns; the same columns of each matrix of the result.
             unsafe {
                 for i in 0..n {
                     let from = from.add((x + i) * step);
-                    I::prefetch(from.cast::<u8>().wrapping_add(AHEAD));
+                    I::prefetch(from.cast::<u8>().wrapping_add(PREFETCH_DISTANCE));
                     quads[0][i] = from.cast::<[T; 4]>().read();
                     quads[1][i] = from.add(4).cast::<[T; 4]>().read();
                     columns[8][i] = from.add(8).read();
@@ -426,12 +437,16 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
                 while i < n {
                     let from = columns.as_ptr().cast::<T>().add(i);
                     let [a, b, c, d, e, f, g, h, l] = load::<I, T, 9>(from, columns[0].len(), lanes);
-                    let (a, b, c) = (of_weights([a, d, g]), of_weights([b, e, h]), of_weights([c, f, l]));
+                    let (a, b, c) = (
+                        transform_weights([a, d, g]),
+                        transform_weights([b, e, h]),
+                        transform_weights([c, f, l]),
+                    );
                     for p in 0..4 {
-                        let line = of_weights([a[p], b[p], c[p]]);
+                        let row = transform_weights([a[p], b[p], c[p]]);
                         for q in 0..4 {
-                            let to = to.add(x + i + (4 * places[p] + places[q]) * plane);
-                            T::store_up_to(line[q], to, lanes.min(n - i));
+                            let to = to.add(x + i + (4 * order[p] + order[q]) * matrix_stride);
+                            T::store_up_to(row[q], to, lanes.min(n - i));
                         }
                     }
                     i += lanes;
@@ -442,44 +457,51 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for FromWeights<T> {
     }
 }
 
-/// A row of the gradient of the weights, from that of the transformed ones, of which there are several parts; whether it is finite.
-pub(in super::super) struct ToWeights<T> {
+/// Transforms the weight gradient of one filter, which is the sum of several parts, back to nine weights for each channel;
+/// whether it is finite.
+pub(in super::super) struct WeightGradientTransform<T> {
     pub(super) from: *const T,
-    pub(super) plane: usize,
+    pub(super) matrix_stride: usize,
     pub(super) parts: usize,
     pub(super) part: usize,
     pub(super) count: usize,
     pub(super) to: *mut T,
 }
 
-impl<T> CodegenAnchor for ToWeights<T> {
+impl<T> CodegenAnchor for WeightGradientTransform<T> {
     type Anchor = T;
 }
 
-impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToWeights<T> {
+impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for WeightGradientTransform<T> {
     #[inline(always)]
     unsafe fn run(self) -> bool {
-        let ToWeights { from, plane, parts, part, count, to } = self;
+        let WeightGradientTransform { from, matrix_stride, parts, part, count, to } = self;
         let zero = T::from_scalar(Scalar::Int(0));
         let (mut columns, mut finite) = ([[zero; 64]; 9], T::Vector::zero());
         let mut x = 0;
         while x < count {
             let n = T::Vector::LANES.min(count - x);
-            // SAFETY: `n` columns of each place of each part; nine weights of each column of the result.
+            // SAFETY: `n` columns of each matrix of each part; nine weights for each column of the result.
             unsafe {
                 let mut sums = [[T::Vector::zero(); 4]; 4];
                 for p in 0..parts {
                     for (j, sums) in sums.iter_mut().enumerate() {
-                        let more = load::<I, T, 4>(from.add(p * part + j * plane + x), 4 * plane, n);
+                        let more =
+                            load::<I, T, 4>(from.add(p * part + j * matrix_stride + x), 4 * matrix_stride, n);
                         for i in 0..4 {
                             sums[i] = sums[i] + more[i];
                         }
                     }
                 }
                 let [a, b, c, d] = sums;
-                let (a, b, c, d) = (to_weights(a), to_weights(b), to_weights(c), to_weights(d));
+                let (a, b, c, d) = (
+                    transform_weight_gradient(a),
+                    transform_weight_gradient(b),
+                    transform_weight_gradient(c),
+                    transform_weight_gradient(d),
+                );
                 for i in 0..3 {
-                    let row = to_weights([a[i], b[i], c[i], d[i]]);
+                    let row = transform_weight_gradient([a[i], b[i], c[i], d[i]]);
                     for j in 0..3 {
                         finite = finite + row[j] * T::Vector::zero();
                         T::store(row[j], columns[3 * i + j].as_mut_ptr());
@@ -497,4 +519,4 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for ToWeights<T> {
     }
 }
 
-const _: () = assert!(PLACES == 16);
+const _: () = assert!(TILE_ELEMENTS == 16);

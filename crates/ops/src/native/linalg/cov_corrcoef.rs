@@ -1,0 +1,96 @@
+//! Covariance and correlation coefficients.
+
+use crate::{Tensor, ops};
+use flambeau_core::{Result, Scalar, ScalarType, bail, ensure};
+
+/// The weights of samples: frequencies times importances.
+fn weights(
+    name: &str,
+    count: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Option<Tensor>> {
+    for (what, weights) in [("fweights", fweights), ("aweights", aweights)] {
+        let Some(w) = weights else { continue };
+        ensure!(
+            w.dim() <= 1,
+            Shape,
+            "{name}: expected {what} to have one or fewer dimensions but got {}",
+            w.dim()
+        );
+        let kind =
+            if what == "fweights" { w.dtype().is_integral(false) } else { w.dtype().is_floating_point() };
+        ensure!(kind, Dtype, "{name}: {what} of dtype {} are not supported", w.dtype());
+        ensure!(
+            w.numel() == count,
+            Shape,
+            "{name}: expected {what} to have the same numel as there are observations in the input but got {} != {count}",
+            w.numel()
+        );
+        let min = if count == 0 { 0.0 } else { w.min()?.item_scalar()?.to_f64() };
+        ensure!(min >= 0.0, InvalidArgument, "{name}: {what} cannot be negative");
+    }
+    Ok(match (fweights, aweights) {
+        (Some(f), Some(a)) => Some(f.mul(a)?),
+        (one, other) => one.or(other).cloned(),
+    })
+}
+
+/// The covariance matrix of rows: products of their deviations from the means, divided by the number of samples minus
+/// `correction`.
+pub fn cov(
+    self_: &Tensor,
+    correction: i64,
+    fweights: Option<&Tensor>,
+    aweights: Option<&Tensor>,
+) -> Result<Tensor> {
+    const NAME: &str = "cov";
+    ensure!(
+        self_.dim() <= 2,
+        Shape,
+        "{NAME}: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    ensure!(self_.dtype() != ScalarType::Bool, Dtype, "{NAME}: bool dtype is not supported for input");
+    let rows = if self_.dim() < 2 { self_.reshape(&[1, -1])? } else { self_.clone() };
+    let count = rows.sizes()[1];
+    let Some(w) = weights(NAME, count, fweights, aweights)? else {
+        let centred = rows.sub(&rows.sum_dim_intlist(Some(&[1]), true)?.div_scalar(count as f64)?)?;
+        let left = (count as f64 - correction as f64).max(0.0);
+        return centred.mm(&centred.t()?)?.div_scalar(left)?.squeeze();
+    };
+    let total = w.sum()?;
+    ensure!(
+        total.item_scalar()?.to_f64() != 0.0,
+        InvalidArgument,
+        "{NAME}: weights sum to zero, can't be normalized"
+    );
+    let centred = rows.sub(&rows.mul(&w)?.sum_dim_intlist(Some(&[1]), true)?.div(&total)?)?;
+    let products = centred.mm(&centred.mul(&w)?.t()?)?;
+    // Computed with tensors rather than numbers, since weights may require gradients.
+    let left = match aweights {
+        Some(a) if correction != 0 => total.sub(&w.mul(a)?.sum()?.mul_scalar(correction)?.div(&total)?)?,
+        _ => total.sub_scalar(correction, 1)?,
+    };
+    products.div(&left.clamp(Some(Scalar::Int(0)), None)?)?.squeeze()
+}
+
+/// The correlation coefficients: [`cov`] divided by the standard deviations, clamped to -1 to 1.
+pub fn corrcoef(self_: &Tensor) -> Result<Tensor> {
+    ensure!(
+        self_.dim() <= 2,
+        Shape,
+        "corrcoef: expected input to have two or fewer dimensions but got an input with {} dimensions",
+        self_.dim()
+    );
+    let c = ops::cov(self_, 1, None, None)?;
+    match c.dim() {
+        0 => c.div(&c),
+        2 => {
+            let deviation = c.diagonal(0, 0, 1)?.sqrt()?;
+            let scaled = c.div(&deviation.unsqueeze(1)?)?.div(&deviation.unsqueeze(0)?)?;
+            scaled.clamp(Some(Scalar::Int(-1)), Some(Scalar::Int(1)))
+        }
+        rank => bail!(Internal, "corrcoef: expected a matrix but got {rank} dimensions"),
+    }
+}

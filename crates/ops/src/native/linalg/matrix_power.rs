@@ -1,0 +1,41 @@
+//! `matrix_power`, by repeated squaring.
+
+use crate::{Tensor, ops};
+use flambeau_core::{MemoryFormat, Result, bail, ensure};
+
+/// The `n`-th power of a square matrix.
+pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
+    const NAME: &str = "linalg.matrix_power";
+    let &[.., rows, columns] = self_.sizes() else {
+        bail!(Shape, "{NAME}: The input tensor A must have at least 2 dimensions.");
+    };
+    ensure!(
+        rows == columns,
+        Shape,
+        "{NAME}: A must be batches of square matrices, but they are {rows} by {columns} matrices"
+    );
+    ensure!(n >= 0, NotImplemented, "{NAME}: negative powers need an inverse, which is not implemented");
+    if n == 0 {
+        let one = ops::eye(rows, Some(self_.dtype()), None, Some(self_.device()), None)?;
+        return ops::clone(&one.expand(self_.sizes())?, Some(MemoryFormat::Contiguous));
+    }
+    let (mut power, mut made, mut left) = (self_.clone(), None::<Tensor>, n);
+    loop {
+        if left % 2 == 1 {
+            made = Some(match made {
+                Some(made) => made.matmul(&power)?,
+                None => power.clone(),
+            });
+        }
+        left /= 2;
+        match made {
+            Some(made) if left == 0 => return if n == 1 { ops::clone(&made, None) } else { Ok(made) },
+            _ => power = power.matmul(&power)?,
+        }
+    }
+}
+
+/// As [`linalg_matrix_power`].
+pub fn matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
+    ops::linalg_matrix_power(self_, n)
+}
