@@ -181,7 +181,7 @@ fn members() -> Vec<Row> {
 }
 
 fn reduced() -> Vec<Row> {
-    let rows = [2usize, 0, 2];
+    let targets = [2usize, 0, 2];
     let call = |word: &str, include: bool| {
         vec![
             Array::fill(&[2, 3], 1.0..5.0, 1).into(),
@@ -205,7 +205,7 @@ fn reduced() -> Vec<Row> {
             let (x, source) = (a[0].array(), a[3].array());
             vec![build(&[2, 3], |i| {
                 let mut all: Vec<f64> =
-                    (0..3).filter(|n| rows[*n] == i[1]).map(|n| source.at(&[i[0], n])).collect();
+                    (0..3).filter(|n| targets[*n] == i[1]).map(|n| source.at(&[i[0], n])).collect();
                 if all.is_empty() || a[5].flag() {
                     all.insert(0, x.at(i));
                 }
