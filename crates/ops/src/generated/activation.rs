@@ -27,7 +27,7 @@ pub static RELU: Operator<ReluFn> = Operator::new(
     relu_boxed,
 );
 
-/// `max(self, 0)`, element by element; NaN stays.
+/// `max(self, 0)`, element by element; NaN is propagated.
 ///
 /// `relu(Tensor self) -> Tensor`
 #[inline]
@@ -70,7 +70,7 @@ pub static RELU_: Operator<ReluInPlaceFn> = Operator::new(
     relu__boxed,
 );
 
-/// `max(self, 0)`, element by element; NaN stays.
+/// `max(self, 0)`, element by element; NaN is propagated.
 ///
 /// `relu_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -113,7 +113,7 @@ pub static RELU_OUT: Operator<ReluOutFn> = Operator::new(
     relu_out_boxed,
 );
 
-/// `max(self, 0)`, element by element; NaN stays.
+/// `max(self, 0)`, element by element; NaN is propagated.
 ///
 /// `relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -156,7 +156,7 @@ pub static THRESHOLD: Operator<ThresholdFn> = Operator::new(
     threshold_boxed,
 );
 
-/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
 ///
 /// `threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor`
 #[inline]
@@ -199,7 +199,7 @@ pub static THRESHOLD_: Operator<ThresholdInPlaceFn> = Operator::new(
     threshold__boxed,
 );
 
-/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
 ///
 /// `threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -242,7 +242,7 @@ pub static THRESHOLD_OUT: Operator<ThresholdOutFn> = Operator::new(
     threshold_out_boxed,
 );
 
-/// `self` where it is above `threshold`, `value` elsewhere; NaN stays.
+/// `self` where it is above `threshold`, `value` elsewhere; NaN is propagated.
 ///
 /// `threshold.out(Tensor self, Scalar threshold, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -27,7 +27,7 @@ pub static HARDSHRINK: Operator<HardshrinkFn> = Operator::new(
     hardshrink_boxed,
 );
 
-/// `self`, and 0 from `-lambd` to `lambd`.
+/// `self`, but 0 from `-lambd` to `lambd`.
 ///
 /// `hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
 #[inline]
@@ -70,7 +70,7 @@ pub static HARDSHRINK_OUT: Operator<HardshrinkOutFn> = Operator::new(
     hardshrink_out_boxed,
 );
 
-/// `self`, and 0 from `-lambd` to `lambd`.
+/// `self`, but 0 from `-lambd` to `lambd`.
 ///
 /// `hardshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -167,7 +167,7 @@ pub static SOFTSHRINK: Operator<SoftshrinkFn> = Operator::new(
     softshrink_boxed,
 );
 
-/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between.
+/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
 ///
 /// `softshrink(Tensor self, Scalar lambd=0.5) -> Tensor`
 #[inline]
@@ -210,7 +210,7 @@ pub static SOFTSHRINK_OUT: Operator<SoftshrinkOutFn> = Operator::new(
     softshrink_out_boxed,
 );
 
-/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between.
+/// `self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between.
 ///
 /// `softshrink.out(Tensor self, Scalar lambd=0.5, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -750,7 +750,7 @@ pub static SELU: Operator<SeluFn> = Operator::new(
     selu_boxed,
 );
 
-/// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which keep mean and variance.
+/// `s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance.
 ///
 /// `selu(Tensor self) -> Tensor`
 #[inline]
@@ -1177,7 +1177,7 @@ pub static RRELU_WITH_NOISE: Operator<RreluWithNoiseFn> = Operator::new(
     rrelu_with_noise_boxed,
 );
 
-/// `leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, which `noise` takes, and `(lower + upper) / 2` outside.
+/// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise.
 ///
 /// `rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
 #[inline]
@@ -1367,7 +1367,7 @@ pub static RRELU: Operator<RreluFn> = Operator::new(
     rrelu_boxed,
 );
 
-/// `leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, and `(lower + upper) / 2` outside.
+/// `leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise.
 ///
 /// `rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor`
 #[inline]

@@ -32,7 +32,7 @@ pub static ARANGE: Operator<ArangeFn> = Operator::new(
     arange_boxed,
 );
 
-/// The whole numbers from 0 to before `end`.
+/// The integers from 0 to below `end`.
 ///
 /// `arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -85,7 +85,7 @@ pub static ARANGE_OUT: Operator<ArangeOutFn> = Operator::new(
     arange_out_boxed,
 );
 
-/// The whole numbers from 0 to before `end`.
+/// The integers from 0 to below `end`.
 ///
 /// `arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -133,7 +133,7 @@ pub static ARANGE_START: Operator<ArangeStartFn> = Operator::new(
     arange_start_boxed,
 );
 
-/// Numbers from `start` to before `end`, one apart.
+/// `start + k` for k from 0, up to below `end`.
 ///
 /// `arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static ARANGE_START_STEP: Operator<ArangeStartStepFn> = Operator::new(
     arange_start_step_boxed,
 );
 
-/// `start + k * step` for k from 0, up to before `end`.
+/// `start + k * step` for k from 0, up to below `end`.
 ///
 /// `arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -257,7 +257,7 @@ pub static ARANGE_START_OUT: Operator<ArangeStartOutFn> = Operator::new(
     arange_start_out_boxed,
 );
 
-/// `start + k * step` for k from 0, up to before `end`.
+/// `start + k * step` for k from 0, up to below `end`.
 ///
 /// `arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -435,7 +435,7 @@ pub static LINSPACE_TENSOR_TENSOR: Operator<LinspaceTensorTensorFn> = Operator::
     linspace_tensor_tensor_boxed,
 );
 
-/// `linspace` between the numbers of two tensors without dimensions.
+/// `linspace` between two numbers in tensors without dimensions.
 ///
 /// `linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -500,7 +500,7 @@ pub static LINSPACE_TENSOR_TENSOR_OUT: Operator<LinspaceTensorTensorOutFn> = Ope
     linspace_tensor_tensor_out_boxed,
 );
 
-/// `linspace` between the numbers of two tensors without dimensions.
+/// `linspace` between two numbers in tensors without dimensions.
 ///
 /// `linspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -567,7 +567,7 @@ pub static LINSPACE_TENSOR_SCALAR: Operator<LinspaceTensorScalarFn> = Operator::
     linspace_tensor_scalar_boxed,
 );
 
-/// `linspace` from the number of a tensor to a number.
+/// `linspace` from a number in a tensor without dimensions to a number.
 ///
 /// `linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -631,7 +631,7 @@ pub static LINSPACE_TENSOR_SCALAR_OUT: Operator<LinspaceTensorScalarOutFn> = Ope
     linspace_tensor_scalar_out_boxed,
 );
 
-/// `linspace` from the number of a tensor to a number.
+/// `linspace` from a number in a tensor without dimensions to a number.
 ///
 /// `linspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -697,7 +697,7 @@ pub static LINSPACE_SCALAR_TENSOR: Operator<LinspaceScalarTensorFn> = Operator::
     linspace_scalar_tensor_boxed,
 );
 
-/// `linspace` from a number to that of a tensor.
+/// `linspace` from a number to a number in a tensor without dimensions.
 ///
 /// `linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -761,7 +761,7 @@ pub static LINSPACE_SCALAR_TENSOR_OUT: Operator<LinspaceScalarTensorOutFn> = Ope
     linspace_scalar_tensor_out_boxed,
 );
 
-/// `linspace` from a number to that of a tensor.
+/// `linspace` from a number to a number in a tensor without dimensions.
 ///
 /// `linspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -825,7 +825,7 @@ pub static LOGSPACE: Operator<LogspaceFn> = Operator::new(
     logspace_boxed,
 );
 
-/// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
+/// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
 ///
 /// `logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -887,7 +887,7 @@ pub static LOGSPACE_OUT: Operator<LogspaceOutFn> = Operator::new(
     logspace_out_boxed,
 );
 
-/// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
+/// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
 ///
 /// `logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -957,7 +957,7 @@ pub static LOGSPACE_TENSOR_TENSOR: Operator<LogspaceTensorTensorFn> = Operator::
     logspace_tensor_tensor_boxed,
 );
 
-/// `logspace` between the numbers of two tensors without dimensions.
+/// `logspace` between two numbers in tensors without dimensions.
 ///
 /// `logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1025,7 +1025,7 @@ pub static LOGSPACE_TENSOR_TENSOR_OUT: Operator<LogspaceTensorTensorOutFn> = Ope
     logspace_tensor_tensor_out_boxed,
 );
 
-/// `logspace` between the numbers of two tensors without dimensions.
+/// `logspace` between two numbers in tensors without dimensions.
 ///
 /// `logspace.Tensor_Tensor_out(Tensor start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1102,7 +1102,7 @@ pub static LOGSPACE_TENSOR_SCALAR: Operator<LogspaceTensorScalarFn> = Operator::
     logspace_tensor_scalar_boxed,
 );
 
-/// `logspace` from the number of a tensor to a number.
+/// `logspace` from a number in a tensor without dimensions to a number.
 ///
 /// `logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1169,7 +1169,7 @@ pub static LOGSPACE_TENSOR_SCALAR_OUT: Operator<LogspaceTensorScalarOutFn> = Ope
     logspace_tensor_scalar_out_boxed,
 );
 
-/// `logspace` from the number of a tensor to a number.
+/// `logspace` from a number in a tensor without dimensions to a number.
 ///
 /// `logspace.Tensor_Scalar_out(Tensor start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1245,7 +1245,7 @@ pub static LOGSPACE_SCALAR_TENSOR: Operator<LogspaceScalarTensorFn> = Operator::
     logspace_scalar_tensor_boxed,
 );
 
-/// `logspace` from a number to that of a tensor.
+/// `logspace` from a number to a number in a tensor without dimensions.
 ///
 /// `logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1312,7 +1312,7 @@ pub static LOGSPACE_SCALAR_TENSOR_OUT: Operator<LogspaceScalarTensorOutFn> = Ope
     logspace_scalar_tensor_out_boxed,
 );
 
-/// `logspace` from a number to that of a tensor.
+/// `logspace` from a number to a number in a tensor without dimensions.
 ///
 /// `logspace.Scalar_Tensor_out(Scalar start, Tensor end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -219,7 +219,7 @@ pub static _TILED_ATTENTION_BACKWARD: Operator<_TiledAttentionBackwardFn> = Oper
     _tiled_attention_backward_boxed,
 );
 
-/// The gradients of query, key and value of `_tiled_attention`, given that of its result and what it found of each query.
+/// The gradients of query, key and value of `_tiled_attention`, from the gradient of its result and its statistics of each query.
 ///
 /// `_tiled_attention_backward(Tensor grad_output, Tensor query, Tensor key, Tensor value, Tensor? attn_bias, Tensor max_score, Tensor inverse_sum, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
 #[inline]

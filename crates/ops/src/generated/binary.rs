@@ -26,7 +26,7 @@ pub static ADD_TENSOR: Operator<AddTensorFn> = Operator::new(
     add_tensor_boxed,
 );
 
-/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
+/// `self + alpha * other`, with broadcasting and type promotion.
 ///
 /// `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static ADD__TENSOR: Operator<AddInPlaceTensorFn> = Operator::new(
     add__tensor_boxed,
 );
 
-/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
+/// `self + alpha * other`, with broadcasting and type promotion.
 ///
 /// `add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -112,7 +112,7 @@ pub static ADD_OUT: Operator<AddOutFn> = Operator::new(
     add_out_boxed,
 );
 
-/// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
+/// `self + alpha * other`, with broadcasting and type promotion.
 ///
 /// `add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -280,7 +280,7 @@ pub static SUB_TENSOR: Operator<SubTensorFn> = Operator::new(
     sub_tensor_boxed,
 );
 
-/// `self - alpha * other`, element by element; bool has none.
+/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
 ///
 /// `sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -323,7 +323,7 @@ pub static SUB__TENSOR: Operator<SubInPlaceTensorFn> = Operator::new(
     sub__tensor_boxed,
 );
 
-/// `self - alpha * other`, element by element; bool has none.
+/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
 ///
 /// `sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -366,7 +366,7 @@ pub static SUB_OUT: Operator<SubOutFn> = Operator::new(
     sub_out_boxed,
 );
 
-/// `self - alpha * other`, element by element; bool has none.
+/// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
 ///
 /// `sub.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -926,7 +926,7 @@ pub static _CHAIN: Operator<_ChainFn> = Operator::new(
     _chain_boxed,
 );
 
-/// `grad_output * derivative`, and 0 where `grad_output` is 0, whatever the derivative is there.
+/// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
 ///
 /// `_chain(Tensor grad_output, Tensor derivative) -> Tensor`
 #[inline]
@@ -969,7 +969,7 @@ pub static _CHAIN_DIV: Operator<_ChainDivFn> = Operator::new(
     _chain_div_boxed,
 );
 
-/// `grad_output / divisor`, and 0 where `grad_output` is 0, whatever the divisor is there.
+/// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
 ///
 /// `_chain_div(Tensor grad_output, Tensor divisor) -> Tensor`
 #[inline]
@@ -2055,7 +2055,7 @@ pub static COPYSIGN__SCALAR: Operator<CopysignInPlaceScalarFn> = Operator::new(
     copysign__scalar_boxed,
 );
 
-/// Gives `self` the sign of a number.
+/// Sets the sign of each element to that of a number.
 ///
 /// `copysign_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)`
 #[inline]

@@ -25,7 +25,7 @@ pub static BINCOUNT: Operator<BincountFn> = Operator::new(
     bincount_boxed,
 );
 
-/// How often each whole number from 0 on is there, or the sum of its weights.
+/// The number of occurrences of each integer from 0 on, or the sum of their weights.
 ///
 /// `bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor`
 #[inline]
@@ -66,7 +66,7 @@ pub static HISTC: Operator<HistcFn> = Operator::new(
     histc_boxed,
 );
 
-/// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
+/// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
 ///
 /// `histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor`
 #[inline]
@@ -103,7 +103,7 @@ pub static HISTC_OUT: Operator<HistcOutFn> = Operator::new(
     histc_out_boxed,
 );
 
-/// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
+/// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
 ///
 /// `histc.out(Tensor self, int bins=100, Scalar min=0, Scalar max=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static HISTOGRAM_BINS_TENSOR: Operator<HistogramBinsTensorFn> = Operator::ne
     histogram_bins_tensor_boxed,
 );
 
-/// What lies between each two neighbours of `bins`, and those edges.
+/// The number or total weight of the elements between consecutive edges `bins`, and the edges.
 ///
 /// `histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)`
 #[inline]
@@ -215,7 +215,7 @@ pub static HISTOGRAM_BINS_TENSOR_OUT: Operator<HistogramBinsTensorOutFn> = Opera
     histogram_bins_tensor_out_boxed,
 );
 
-/// What lies between each two neighbours of `bins`, and those edges.
+/// The number or total weight of the elements between consecutive edges `bins`, and the edges.
 ///
 /// `histogram.bins_tensor_out(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
 #[inline]
@@ -285,7 +285,7 @@ pub static HISTOGRAM_BIN_CT: Operator<HistogramBinCtFn> = Operator::new(
     histogram_bin_ct_boxed,
 );
 
-/// What lies in each of `bins` equal parts of a range, and the edges of the parts.
+/// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
 ///
 /// `histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)`
 #[inline]
@@ -349,7 +349,7 @@ pub static HISTOGRAM_BIN_CT_OUT: Operator<HistogramBinCtOutFn> = Operator::new(
     histogram_bin_ct_out_boxed,
 );
 
-/// What lies in each of `bins` equal parts of a range, and the edges of the parts.
+/// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
 ///
 /// `histogram.bin_ct_out(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor(a!) hist, Tensor(b!) bin_edges) -> (Tensor(a!) hist, Tensor(b!) bin_edges)`
 #[inline]

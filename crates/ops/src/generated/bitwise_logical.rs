@@ -544,7 +544,7 @@ pub static BITWISE_NOT: Operator<BitwiseNotFn> = Operator::new(
     bitwise_not_boxed,
 );
 
-/// `~self`, every bit inverted; the logical not of bool.
+/// `~self`, bitwise not; for bool, logical not.
 ///
 /// `bitwise_not(Tensor self) -> Tensor`
 #[inline]
@@ -587,7 +587,7 @@ pub static BITWISE_NOT_: Operator<BitwiseNotInPlaceFn> = Operator::new(
     bitwise_not__boxed,
 );
 
-/// `~self`, every bit inverted; the logical not of bool.
+/// `~self`, bitwise not; for bool, logical not.
 ///
 /// `bitwise_not_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -630,7 +630,7 @@ pub static BITWISE_NOT_OUT: Operator<BitwiseNotOutFn> = Operator::new(
     bitwise_not_out_boxed,
 );
 
-/// `~self`, every bit inverted; the logical not of bool.
+/// `~self`, bitwise not; for bool, logical not.
 ///
 /// `bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -673,7 +673,7 @@ pub static BITWISE_AND_TENSOR: Operator<BitwiseAndTensorFn> = Operator::new(
     bitwise_and_tensor_boxed,
 );
 
-/// `self & other`, the bits that both elements have.
+/// `self & other`, bitwise and; for bool, logical and.
 ///
 /// `bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -716,7 +716,7 @@ pub static BITWISE_AND__TENSOR: Operator<BitwiseAndInPlaceTensorFn> = Operator::
     bitwise_and__tensor_boxed,
 );
 
-/// `self & other`, the bits that both elements have.
+/// `self & other`, bitwise and; for bool, logical and.
 ///
 /// `bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -759,7 +759,7 @@ pub static BITWISE_AND_TENSOR_OUT: Operator<BitwiseAndTensorOutFn> = Operator::n
     bitwise_and_tensor_out_boxed,
 );
 
-/// `self & other`, the bits that both elements have.
+/// `self & other`, bitwise and; for bool, logical and.
 ///
 /// `bitwise_and.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -855,7 +855,7 @@ pub static BITWISE_AND_SCALAR: Operator<BitwiseAndScalarFn> = Operator::new(
     bitwise_and_scalar_boxed,
 );
 
-/// `self & other`, the bits shared with a number.
+/// `self & other`, for a number `other`.
 ///
 /// `bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -891,7 +891,7 @@ pub static BITWISE_AND_SCALAR_OUT: Operator<BitwiseAndScalarOutFn> = Operator::n
     bitwise_and_scalar_out_boxed,
 );
 
-/// `self & other`, the bits shared with a number.
+/// `self & other`, for a number `other`.
 ///
 /// `bitwise_and.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -968,7 +968,7 @@ pub static BITWISE_OR_TENSOR: Operator<BitwiseOrTensorFn> = Operator::new(
     bitwise_or_tensor_boxed,
 );
 
-/// `self | other`, the bits that one of two elements has.
+/// `self | other`, bitwise or; for bool, logical or.
 ///
 /// `bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1011,7 +1011,7 @@ pub static BITWISE_OR__TENSOR: Operator<BitwiseOrInPlaceTensorFn> = Operator::ne
     bitwise_or__tensor_boxed,
 );
 
-/// `self | other`, the bits that one of two elements has.
+/// `self | other`, bitwise or; for bool, logical or.
 ///
 /// `bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1054,7 +1054,7 @@ pub static BITWISE_OR_TENSOR_OUT: Operator<BitwiseOrTensorOutFn> = Operator::new
     bitwise_or_tensor_out_boxed,
 );
 
-/// `self | other`, the bits that one of two elements has.
+/// `self | other`, bitwise or; for bool, logical or.
 ///
 /// `bitwise_or.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1147,7 +1147,7 @@ pub static BITWISE_OR_SCALAR: Operator<BitwiseOrScalarFn> = Operator::new(
     bitwise_or_scalar_boxed,
 );
 
-/// `self | other`, the bits of each element and of a number.
+/// `self | other`, for a number `other`.
 ///
 /// `bitwise_or.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1183,7 +1183,7 @@ pub static BITWISE_OR_SCALAR_OUT: Operator<BitwiseOrScalarOutFn> = Operator::new
     bitwise_or_scalar_out_boxed,
 );
 
-/// `self | other`, the bits of each element and of a number.
+/// `self | other`, for a number `other`.
 ///
 /// `bitwise_or.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1260,7 +1260,7 @@ pub static BITWISE_XOR_TENSOR: Operator<BitwiseXorTensorFn> = Operator::new(
     bitwise_xor_tensor_boxed,
 );
 
-/// `self ^ other`, the bits that exactly one of two elements has.
+/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
 ///
 /// `bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1303,7 +1303,7 @@ pub static BITWISE_XOR__TENSOR: Operator<BitwiseXorInPlaceTensorFn> = Operator::
     bitwise_xor__tensor_boxed,
 );
 
-/// `self ^ other`, the bits that exactly one of two elements has.
+/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
 ///
 /// `bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -1346,7 +1346,7 @@ pub static BITWISE_XOR_TENSOR_OUT: Operator<BitwiseXorTensorOutFn> = Operator::n
     bitwise_xor_tensor_out_boxed,
 );
 
-/// `self ^ other`, the bits that exactly one of two elements has.
+/// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
 ///
 /// `bitwise_xor.Tensor_out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1442,7 +1442,7 @@ pub static BITWISE_XOR_SCALAR: Operator<BitwiseXorScalarFn> = Operator::new(
     bitwise_xor_scalar_boxed,
 );
 
-/// `self ^ other`, the bits in which elements differ from a number.
+/// `self ^ other`, for a number `other`.
 ///
 /// `bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -1478,7 +1478,7 @@ pub static BITWISE_XOR_SCALAR_OUT: Operator<BitwiseXorScalarOutFn> = Operator::n
     bitwise_xor_scalar_out_boxed,
 );
 
-/// `self ^ other`, the bits in which elements differ from a number.
+/// `self ^ other`, for a number `other`.
 ///
 /// `bitwise_xor.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static CAT: Operator<CatFn> = Operator::new(
     cat_boxed,
 );
 
-/// The tensors one behind the other in dimension `dim`; their other sizes are equal, their types are promoted.
+/// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
 ///
 /// `cat(Tensor[] tensors, int dim=0) -> Tensor`
 #[inline]
@@ -72,7 +72,7 @@ pub static CAT_OUT: Operator<CatOutFn> = Operator::new(
     cat_out_boxed,
 );
 
-/// The tensors one behind the other in dimension `dim`; their other sizes are equal, their types are promoted.
+/// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
 ///
 /// `cat.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -257,7 +257,7 @@ pub static STACK: Operator<StackFn> = Operator::new(
     stack_boxed,
 );
 
-/// Tensors of one shape, one behind the other in a new dimension `dim`.
+/// Concatenates tensors of one shape along a new dimension `dim`.
 ///
 /// `stack(Tensor[] tensors, int dim=0) -> Tensor`
 #[inline]
@@ -290,7 +290,7 @@ pub static STACK_OUT: Operator<StackOutFn> = Operator::new(
     stack_out_boxed,
 );
 
-/// Tensors of one shape, one behind the other in a new dimension `dim`.
+/// Concatenates tensors of one shape along a new dimension `dim`.
 ///
 /// `stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -324,7 +324,7 @@ pub static HSTACK: Operator<HstackFn> = Operator::new(
     hstack_boxed,
 );
 
-/// Tensors side by side: vectors end to end, others in the second dimension.
+/// Concatenates tensors along the second dimension, vectors along the first.
 ///
 /// `hstack(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -357,7 +357,7 @@ pub static HSTACK_OUT: Operator<HstackOutFn> = Operator::new(
     hstack_out_boxed,
 );
 
-/// Tensors side by side: vectors end to end, others in the second dimension.
+/// Concatenates tensors along the second dimension, vectors along the first.
 ///
 /// `hstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -391,7 +391,7 @@ pub static VSTACK: Operator<VstackFn> = Operator::new(
     vstack_boxed,
 );
 
-/// Tensors on top of one another, vectors as rows.
+/// Concatenates tensors along the first dimension, vectors as rows.
 ///
 /// `vstack(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -424,7 +424,7 @@ pub static VSTACK_OUT: Operator<VstackOutFn> = Operator::new(
     vstack_out_boxed,
 );
 
-/// Tensors on top of one another, vectors as rows.
+/// Concatenates tensors along the first dimension, vectors as rows.
 ///
 /// `vstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -458,7 +458,7 @@ pub static DSTACK: Operator<DstackFn> = Operator::new(
     dstack_boxed,
 );
 
-/// Tensors one behind the other in the third dimension.
+/// Concatenates tensors along the third dimension.
 ///
 /// `dstack(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -491,7 +491,7 @@ pub static DSTACK_OUT: Operator<DstackOutFn> = Operator::new(
     dstack_out_boxed,
 );
 
-/// Tensors one behind the other in the third dimension.
+/// Concatenates tensors along the third dimension.
 ///
 /// `dstack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -592,7 +592,7 @@ pub static COLUMN_STACK: Operator<ColumnStackFn> = Operator::new(
     column_stack_boxed,
 );
 
-/// Tensors side by side, vectors as columns.
+/// Concatenates tensors along the second dimension, vectors as columns.
 ///
 /// `column_stack(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -625,7 +625,7 @@ pub static COLUMN_STACK_OUT: Operator<ColumnStackOutFn> = Operator::new(
     column_stack_out_boxed,
 );
 
-/// Tensors side by side, vectors as columns.
+/// Concatenates tensors along the second dimension, vectors as columns.
 ///
 /// `column_stack.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -659,7 +659,7 @@ pub static ATLEAST_1D: Operator<Atleast1dFn> = Operator::new(
     atleast_1d_boxed,
 );
 
-/// A tensor without dimensions as a vector, others as they are.
+/// A tensor without dimensions as a vector; others are returned as they are.
 ///
 /// `atleast_1d(Tensor self) -> Tensor`
 #[inline]
@@ -692,7 +692,7 @@ pub static ATLEAST_2D: Operator<Atleast2dFn> = Operator::new(
     atleast_2d_boxed,
 );
 
-/// A vector as a row, others of two dimensions and more as they are.
+/// A vector as a row; tensors of two dimensions and more are returned as they are.
 ///
 /// `atleast_2d(Tensor self) -> Tensor`
 #[inline]
@@ -725,7 +725,7 @@ pub static ATLEAST_3D: Operator<Atleast3dFn> = Operator::new(
     atleast_3d_boxed,
 );
 
-/// A vector or matrix in three dimensions, others as they are.
+/// A vector or matrix with dimensions inserted up to three; others are returned as they are.
 ///
 /// `atleast_3d(Tensor self) -> Tensor`
 #[inline]

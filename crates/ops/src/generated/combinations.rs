@@ -23,7 +23,7 @@ pub static CARTESIAN_PROD: Operator<CartesianProdFn> = Operator::new(
     cartesian_prod_boxed,
 );
 
-/// Every choice of one element of each vector, a row each.
+/// The Cartesian product of vectors, a combination in each row.
 ///
 /// `cartesian_prod(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -56,7 +56,7 @@ pub static COMBINATIONS: Operator<CombinationsFn> = Operator::new(
     combinations_boxed,
 );
 
-/// Every choice of `r` elements in their order, a row each.
+/// All combinations of `r` elements, in order, one in each row.
 ///
 /// `combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor`
 #[inline]

@@ -1788,7 +1788,7 @@ pub static SIGNBIT: Operator<SignbitFn> = Operator::new(
     signbit_boxed,
 );
 
-/// Whether each element has its sign set, -0 included.
+/// Whether each element has its sign bit set, as -0 has.
 ///
 /// `signbit(Tensor self) -> Tensor`
 #[inline]
@@ -1831,7 +1831,7 @@ pub static SIGNBIT_OUT: Operator<SignbitOutFn> = Operator::new(
     signbit_out_boxed,
 );
 
-/// Whether each element has its sign set, -0 included.
+/// Whether each element has its sign bit set, as -0 has.
 ///
 /// `signbit.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1937,7 +1937,7 @@ pub static EQUAL: Operator<EqualFn> = Operator::new(
     equal_boxed,
 );
 
-/// Whether sizes and all elements are equal; NaN differs from itself.
+/// Whether sizes and all elements are equal; NaN is not equal to itself.
 ///
 /// `equal(Tensor self, Tensor other) -> bool`
 #[inline]
@@ -1970,7 +1970,7 @@ pub static ALLCLOSE: Operator<AllcloseFn> = Operator::new(
     allclose_boxed,
 );
 
-/// Whether all elements are close, as `isclose` tells.
+/// Whether all elements are close in the sense of `isclose`.
 ///
 /// `allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool`
 #[inline]
@@ -2018,7 +2018,7 @@ pub static ISPOSINF: Operator<IsposinfFn> = Operator::new(
     isposinf_boxed,
 );
 
-/// Whether each element is infinite and above 0.
+/// Whether each element is positive infinity.
 ///
 /// `isposinf(Tensor self) -> Tensor`
 #[inline]
@@ -2061,7 +2061,7 @@ pub static ISPOSINF_OUT: Operator<IsposinfOutFn> = Operator::new(
     isposinf_out_boxed,
 );
 
-/// Whether each element is infinite and above 0.
+/// Whether each element is positive infinity.
 ///
 /// `isposinf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2104,7 +2104,7 @@ pub static ISNEGINF: Operator<IsneginfFn> = Operator::new(
     isneginf_boxed,
 );
 
-/// Whether each element is infinite and below 0.
+/// Whether each element is negative infinity.
 ///
 /// `isneginf(Tensor self) -> Tensor`
 #[inline]
@@ -2147,7 +2147,7 @@ pub static ISNEGINF_OUT: Operator<IsneginfOutFn> = Operator::new(
     isneginf_out_boxed,
 );
 
-/// Whether each element is infinite and below 0.
+/// Whether each element is negative infinity.
 ///
 /// `isneginf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -24,7 +24,7 @@ pub static CONSTANT_PAD_ND: Operator<ConstantPadNdFn> = Operator::new(
     constant_pad_nd_boxed,
 );
 
-/// `self` with elements of `value` before and behind its last dimensions; `pad` counts them from the last dimension on, and negative ones cut.
+/// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
 ///
 /// `constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor`
 #[inline]
@@ -65,7 +65,7 @@ pub static CONSTANT_PAD_ND_OUT: Operator<ConstantPadNdOutFn> = Operator::new(
     constant_pad_nd_out_boxed,
 );
 
-/// `self` with elements of `value` before and behind its last dimensions; `pad` counts them from the last dimension on, and negative ones cut.
+/// `self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements.
 ///
 /// `constant_pad_nd.out(Tensor self, SymInt[] pad, Scalar value=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -953,7 +953,7 @@ pub static CONVOLUTION_BACKWARD: Operator<ConvolutionBackwardFn> = Operator::new
     convolution_backward_boxed,
 );
 
-/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not ask for has no elements.
+/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
 ///
 /// `convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -1129,7 +1129,7 @@ pub static CONVOLUTION_BACKWARD_OUT: Operator<ConvolutionBackwardOutFn> = Operat
     convolution_backward_out_boxed,
 );
 
-/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not ask for has no elements.
+/// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
 ///
 /// `convolution_backward.out(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
 #[inline]

@@ -68,7 +68,7 @@ pub static CLONE: Operator<CloneFn> = Operator::new(
     clone_boxed,
 );
 
-/// A copy in memory of its own.
+/// A copy with its own storage.
 ///
 /// `clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -105,7 +105,7 @@ pub static CLONE_OUT: Operator<CloneOutFn> = Operator::new(
     clone_out_boxed,
 );
 
-/// A copy in memory of its own.
+/// A copy with its own storage.
 ///
 /// `clone.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -154,7 +154,7 @@ pub static _TO_COPY: Operator<_ToCopyFn> = Operator::new(
     _to_copy_boxed,
 );
 
-/// A copy of another type, on another device or in another order.
+/// A copy of another dtype, on another device or in another memory format.
 ///
 /// `_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -213,7 +213,7 @@ pub static _TO_COPY_OUT: Operator<_ToCopyOutFn> = Operator::new(
     _to_copy_out_boxed,
 );
 
-/// A copy of another type, on another device or in another order.
+/// A copy of another dtype, on another device or in another memory format.
 ///
 /// `_to_copy.out(Tensor self, *, bool non_blocking=False, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -273,7 +273,7 @@ pub static FILL__SCALAR: Operator<FillInPlaceScalarFn> = Operator::new(
     fill__scalar_boxed,
 );
 
-/// Writes one value everywhere.
+/// Fills `self` with `value`.
 ///
 /// `fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -309,7 +309,7 @@ pub static ZERO_: Operator<ZeroInPlaceFn> = Operator::new(
     zero__boxed,
 );
 
-/// Writes zeros everywhere.
+/// Fills `self` with zeros.
 ///
 /// `zero_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -342,7 +342,7 @@ pub static FILL_SCALAR: Operator<FillScalarFn> = Operator::new(
     fill_scalar_boxed,
 );
 
-/// A tensor like `self` with one value everywhere.
+/// A tensor like `self` filled with `value`.
 ///
 /// `fill.Scalar(Tensor self, Scalar value) -> Tensor`
 #[inline]
@@ -375,7 +375,7 @@ pub static FILL_SCALAR_OUT: Operator<FillScalarOutFn> = Operator::new(
     fill_scalar_out_boxed,
 );
 
-/// A tensor like `self` with one value everywhere.
+/// A tensor like `self` filled with `value`.
 ///
 /// `fill.Scalar_out(Tensor self, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -415,7 +415,7 @@ pub static FILL_TENSOR: Operator<FillTensorFn> = Operator::new(
     fill_tensor_boxed,
 );
 
-/// A tensor like `self` with the value of a tensor without dimensions everywhere.
+/// A tensor like `self` filled with the element of a tensor without dimensions.
 ///
 /// `fill.Tensor(Tensor self, Tensor value) -> Tensor`
 #[inline]
@@ -448,7 +448,7 @@ pub static FILL__TENSOR: Operator<FillInPlaceTensorFn> = Operator::new(
     fill__tensor_boxed,
 );
 
-/// A tensor like `self` with the value of a tensor without dimensions everywhere.
+/// A tensor like `self` filled with the element of a tensor without dimensions.
 ///
 /// `fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)`
 #[inline]
@@ -482,7 +482,7 @@ pub static FILL_TENSOR_OUT: Operator<FillTensorOutFn> = Operator::new(
     fill_tensor_out_boxed,
 );
 
-/// A tensor like `self` with the value of a tensor without dimensions everywhere.
+/// A tensor like `self` filled with the element of a tensor without dimensions.
 ///
 /// `fill.Tensor_out(Tensor self, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -68,7 +68,7 @@ pub static CORRCOEF: Operator<CorrcoefFn> = Operator::new(
     corrcoef_boxed,
 );
 
-/// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
+/// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.
 ///
 /// `corrcoef(Tensor self) -> Tensor`
 #[inline]

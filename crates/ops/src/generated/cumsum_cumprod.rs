@@ -26,7 +26,7 @@ pub static CUMSUM: Operator<CumsumFn> = Operator::new(
     cumsum_boxed,
 );
 
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -72,7 +72,7 @@ pub static CUMSUM_: Operator<CumsumInPlaceFn> = Operator::new(
     cumsum__boxed,
 );
 
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -119,7 +119,7 @@ pub static CUMSUM_OUT: Operator<CumsumOutFn> = Operator::new(
     cumsum_out_boxed,
 );
 
-/// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `cumsum.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -179,7 +179,7 @@ pub static CUMPROD: Operator<CumprodFn> = Operator::new(
     cumprod_boxed,
 );
 
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -230,7 +230,7 @@ pub static CUMPROD_: Operator<CumprodInPlaceFn> = Operator::new(
     cumprod__boxed,
 );
 
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)`
 #[inline]
@@ -277,7 +277,7 @@ pub static CUMPROD_OUT: Operator<CumprodOutFn> = Operator::new(
     cumprod_out_boxed,
 );
 
-/// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `cumprod.out(Tensor self, int dim, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -24,7 +24,7 @@ pub static DIAG: Operator<DiagFn> = Operator::new(
     diag_boxed,
 );
 
-/// The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+/// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 ///
 /// `diag(Tensor self, int diagonal=0) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static DIAG_OUT: Operator<DiagOutFn> = Operator::new(
     diag_out_boxed,
 );
 
-/// The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+/// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
 ///
 /// `diag.out(Tensor self, int diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -91,7 +91,7 @@ pub static DIAGFLAT: Operator<DiagflatFn> = Operator::new(
     diagflat_boxed,
 );
 
-/// The matrix with all elements of `self` on its diagonal.
+/// The matrix with all elements of `self` on a diagonal.
 ///
 /// `diagflat(Tensor self, int offset=0) -> Tensor`
 #[inline]

@@ -24,7 +24,7 @@ pub static DIFF: Operator<DiffFn> = Operator::new(
     diff_boxed,
 );
 
-/// `self[k + 1] - self[k]` along a dimension, `n` times over.
+/// `self[k + 1] - self[k]` along a dimension, `n` times.
 ///
 /// `diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor`
 #[inline]
@@ -78,7 +78,7 @@ pub static DIFF_OUT: Operator<DiffOutFn> = Operator::new(
     diff_out_boxed,
 );
 
-/// `self[k + 1] - self[k]` along a dimension, `n` times over.
+/// `self[k + 1] - self[k]` along a dimension, `n` times.
 ///
 /// `diff.out(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

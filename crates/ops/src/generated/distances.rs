@@ -138,7 +138,7 @@ pub static _CDIST_FORWARD: Operator<_CdistForwardFn> = Operator::new(
     _cdist_forward_boxed,
 );
 
-/// `cdist`, by its other name.
+/// Another name of `cdist`.
 ///
 /// `_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor`
 #[inline]
@@ -181,7 +181,7 @@ pub static _CDIST_FORWARD_OUT: Operator<_CdistForwardOutFn> = Operator::new(
     _cdist_forward_out_boxed,
 );
 
-/// `cdist`, by its other name.
+/// Another name of `cdist`.
 ///
 /// `_cdist_forward.out(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -235,7 +235,7 @@ pub static _PDIST_FORWARD: Operator<_PdistForwardFn> = Operator::new(
     _pdist_forward_boxed,
 );
 
-/// `pdist`, by its other name.
+/// Another name of `pdist`.
 ///
 /// `_pdist_forward(Tensor self, float p=2) -> Tensor`
 #[inline]
@@ -271,7 +271,7 @@ pub static _PDIST_FORWARD_OUT: Operator<_PdistForwardOutFn> = Operator::new(
     _pdist_forward_out_boxed,
 );
 
-/// `pdist`, by its other name.
+/// Another name of `pdist`.
 ///
 /// `_pdist_forward.out(Tensor self, float p=2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -408,7 +408,7 @@ pub static SUM_TO_SIZE: Operator<SumToSizeFn> = Operator::new(
     sum_to_size_boxed,
 );
 
-/// `self` added up to a size that broadcasts to its own.
+/// `self` summed to a size that broadcasts to its own.
 ///
 /// `sum_to_size(Tensor self, SymInt[] size) -> Tensor`
 #[inline]

@@ -26,7 +26,7 @@ pub static UNIFORM_: Operator<UniformInPlaceFn> = Operator::new(
     uniform__boxed,
 );
 
-/// Writes uniform numbers from `from` to below `to`.
+/// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
 ///
 /// `uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -70,7 +70,7 @@ pub static NORMAL_: Operator<NormalInPlaceFn> = Operator::new(
     normal__boxed,
 );
 
-/// Writes normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
+/// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
 ///
 /// `normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -114,7 +114,7 @@ pub static EXPONENTIAL_: Operator<ExponentialInPlaceFn> = Operator::new(
     exponential__boxed,
 );
 
-/// Writes numbers of the density `lambd * exp(-lambd * x)`.
+/// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
 ///
 /// `exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -157,7 +157,7 @@ pub static CAUCHY_: Operator<CauchyInPlaceFn> = Operator::new(
     cauchy__boxed,
 );
 
-/// Writes numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
+/// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
 ///
 /// `cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -201,7 +201,7 @@ pub static LOG_NORMAL_: Operator<LogNormalInPlaceFn> = Operator::new(
     log_normal__boxed,
 );
 
-/// Writes `exp(x)` for normal x of the given mean and standard deviation.
+/// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
 ///
 /// `log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -245,7 +245,7 @@ pub static GEOMETRIC_: Operator<GeometricInPlaceFn> = Operator::new(
     geometric__boxed,
 );
 
-/// Writes the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`.
+/// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
 ///
 /// `geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -288,7 +288,7 @@ pub static RANDOM_: Operator<RandomInPlaceFn> = Operator::new(
     random__boxed,
 );
 
-/// Writes random integers from 0 to the maximum up to which the dtype represents all integers.
+/// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
 ///
 /// `random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -325,7 +325,7 @@ pub static RANDOM__TO: Operator<RandomInPlaceToFn> = Operator::new(
     random__to_boxed,
 );
 
-/// Writes whole numbers from 0 to below `to`.
+/// Fills `self` with random integers from 0 to below `to`.
 ///
 /// `random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -369,7 +369,7 @@ pub static RANDOM__FROM: Operator<RandomInPlaceFromFn> = Operator::new(
     random__from_boxed,
 );
 
-/// Writes random integers from `from` to below `to`, or to the maximum of the dtype.
+/// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
 ///
 /// `random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -418,7 +418,7 @@ pub static BERNOULLI__FLOAT: Operator<BernoulliInPlaceFloatFn> = Operator::new(
     bernoulli__float_boxed,
 );
 
-/// Writes ones with probability `p`, and zeros.
+/// Fills `self` with ones with probability `p`, and zeros otherwise.
 ///
 /// `bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -461,7 +461,7 @@ pub static BERNOULLI__TENSOR: Operator<BernoulliInPlaceTensorFn> = Operator::new
     bernoulli__tensor_boxed,
 );
 
-/// Writes ones with the probabilities that `p` gives, and zeros.
+/// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
 ///
 /// `bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)`
 #[inline]
@@ -516,7 +516,7 @@ pub static BERNOULLI: Operator<BernoulliFn> = Operator::new(
     bernoulli_boxed,
 );
 
-/// Ones with the probabilities that `self` gives, and zeros.
+/// Ones with the probabilities in `self`, and zeros otherwise.
 ///
 /// `bernoulli(Tensor self, *, Generator? generator=None) -> Tensor`
 #[inline]
@@ -553,7 +553,7 @@ pub static BERNOULLI_OUT: Operator<BernoulliOutFn> = Operator::new(
     bernoulli_out_boxed,
 );
 
-/// Ones with the probabilities that `self` gives, and zeros.
+/// Ones with the probabilities in `self`, and zeros otherwise.
 ///
 /// `bernoulli.out(Tensor self, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -593,7 +593,7 @@ pub static BERNOULLI_P: Operator<BernoulliPFn> = Operator::new(
     bernoulli_p_boxed,
 );
 
-/// Ones with probability `p`, and zeros, in the sizes of `self`.
+/// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
 ///
 /// `bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor`
 #[inline]

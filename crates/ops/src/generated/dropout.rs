@@ -24,7 +24,7 @@ pub static NATIVE_DROPOUT: Operator<NativeDropoutFn> = Operator::new(
     native_dropout_boxed,
 );
 
-/// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
+/// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
 ///
 /// `native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)`
 #[inline]
@@ -66,7 +66,7 @@ pub static NATIVE_DROPOUT_OUT: Operator<NativeDropoutOutFn> = Operator::new(
     native_dropout_out_boxed,
 );
 
-/// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
+/// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
 ///
 /// `native_dropout.out(Tensor input, float p, bool? train, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -162,7 +162,7 @@ pub static DROPOUT: Operator<DropoutFn> = Operator::new(
     dropout_boxed,
 );
 
-/// In training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself.
+/// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
 ///
 /// `dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]
@@ -228,7 +228,7 @@ pub static FEATURE_DROPOUT: Operator<FeatureDropoutFn> = Operator::new(
     feature_dropout_boxed,
 );
 
-/// In training, each channel zero with probability `p` and divided by `1 - p` otherwise.
+/// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
 ///
 /// `feature_dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]
@@ -297,7 +297,7 @@ pub static ALPHA_DROPOUT: Operator<AlphaDropoutFn> = Operator::new(
     alpha_dropout_boxed,
 );
 
-/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance stay.
+/// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
 ///
 /// `alpha_dropout(Tensor input, float p, bool train) -> Tensor`
 #[inline]

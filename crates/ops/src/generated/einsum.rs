@@ -24,7 +24,7 @@ pub static EINSUM: Operator<EinsumFn> = Operator::new(
     einsum_boxed,
 );
 
-/// The sum of products that an equation of letters names; `path` lists which operands meet, two by two.
+/// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
 ///
 /// `einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor`
 #[inline]
@@ -62,7 +62,7 @@ pub static TENSORDOT: Operator<TensordotFn> = Operator::new(
     tensordot_boxed,
 );
 
-/// `sum(self * other)` over pairs of dimensions, one of each, for every index of the others.
+/// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
 ///
 /// `tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor`
 #[inline]
@@ -102,7 +102,7 @@ pub static TENSORDOT_OUT: Operator<TensordotOutFn> = Operator::new(
     tensordot_out_boxed,
 );
 
-/// `sum(self * other)` over pairs of dimensions, one of each, for every index of the others.
+/// `sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions.
 ///
 /// `tensordot.out(Tensor self, Tensor other, int[] dims_self, int[] dims_other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -156,7 +156,7 @@ pub static INNER: Operator<InnerFn> = Operator::new(
     inner_boxed,
 );
 
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
 ///
 /// `inner(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -189,7 +189,7 @@ pub static INNER_OUT: Operator<InnerOutFn> = Operator::new(
     inner_out_boxed,
 );
 
-/// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
+/// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
 ///
 /// `inner.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static EMBEDDING: Operator<EmbeddingFn> = Operator::new(
     embedding_boxed,
 );
 
-/// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
+/// The rows of the matrix `weight` at the given indices.
 ///
 /// `embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor`
 #[inline]
@@ -112,7 +112,7 @@ pub static EMBEDDING_OUT: Operator<EmbeddingOutFn> = Operator::new(
     embedding_out_boxed,
 );
 
-/// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
+/// The rows of the matrix `weight` at the given indices.
 ///
 /// `embedding.out(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -208,7 +208,7 @@ pub static EMBEDDING_BACKWARD: Operator<EmbeddingBackwardFn> = Operator::new(
     embedding_backward_boxed,
 );
 
-/// What the table of `embedding` receives.
+/// The gradient of `embedding` for `weight`.
 ///
 /// `embedding_backward(Tensor grad, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor`
 #[inline]
@@ -272,7 +272,7 @@ pub static EMBEDDING_DENSE_BACKWARD: Operator<EmbeddingDenseBackwardFn> = Operat
     embedding_dense_backward_boxed,
 );
 
-/// For each of `num_weights` rows the sum of the rows of `grad_output` whose index names it; row `padding_idx` stays zero.
+/// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
 ///
 /// `embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor`
 #[inline]
@@ -371,7 +371,7 @@ pub static EMBEDDING_DENSE_BACKWARD_OUT: Operator<EmbeddingDenseBackwardOutFn> =
     embedding_dense_backward_out_boxed,
 );
 
-/// For each of `num_weights` rows the sum of the rows of `grad_output` whose index names it; row `padding_idx` stays zero.
+/// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
 ///
 /// `embedding_dense_backward.out(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

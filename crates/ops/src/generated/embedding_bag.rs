@@ -131,7 +131,7 @@ pub static EMBEDDING_BAG_PADDING_IDX: Operator<EmbeddingBagPaddingIdxFn> = Opera
     embedding_bag_padding_idx_boxed,
 );
 
-/// `embedding_bag`, in which the index `padding_idx` counts for nothing.
+/// `embedding_bag`, in which the index `padding_idx` is ignored.
 ///
 /// `embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -230,7 +230,7 @@ pub static _EMBEDDING_BAG: Operator<_EmbeddingBagFn> = Operator::new(
     _embedding_bag_boxed,
 );
 
-/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
+/// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
 ///
 /// `_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -398,7 +398,7 @@ pub static _EMBEDDING_BAG_OUT: Operator<_EmbeddingBagOutFn> = Operator::new(
     _embedding_bag_out_boxed,
 );
 
-/// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
+/// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
 ///
 /// `_embedding_bag.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
 #[inline]
@@ -605,7 +605,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY: Operator<_EmbeddingBagForwardOnlyFn> = O
     _embedding_bag_forward_only_boxed,
 );
 
-/// `_embedding_bag`, by its other name.
+/// Another name of `_embedding_bag`.
 ///
 /// `_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)`
 #[inline]
@@ -710,7 +710,7 @@ pub static _EMBEDDING_BAG_FORWARD_ONLY_OUT: Operator<_EmbeddingBagForwardOnlyOut
     _embedding_bag_forward_only_out_boxed,
 );
 
-/// `_embedding_bag`, by its other name.
+/// Another name of `_embedding_bag`.
 ///
 /// `_embedding_bag_forward_only.out(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3)`
 #[inline]
@@ -963,7 +963,7 @@ pub static _EMBEDDING_BAG_DENSE_BACKWARD: Operator<_EmbeddingBagDenseBackwardFn>
     _embedding_bag_dense_backward_boxed,
 );
 
-/// The gradient of `_embedding_bag` for `weight`, of which every row is given.
+/// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
 ///
 /// `_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor`
 #[inline]
@@ -1077,7 +1077,7 @@ pub static _EMBEDDING_BAG_DENSE_BACKWARD_OUT: Operator<_EmbeddingBagDenseBackwar
     _embedding_bag_dense_backward_out_boxed,
 );
 
-/// The gradient of `_embedding_bag` for `weight`, of which every row is given.
+/// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
 ///
 /// `_embedding_bag_dense_backward.out(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -36,7 +36,7 @@ pub static EMPTY_MEMORY_FORMAT: Operator<EmptyMemoryFormatFn> = Operator::new(
     empty_memory_format_boxed,
 );
 
-/// A tensor without values.
+/// An uninitialized tensor.
 ///
 /// `empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -92,7 +92,7 @@ pub static EMPTY_OUT: Operator<EmptyOutFn> = Operator::new(
     empty_out_boxed,
 );
 
-/// A tensor without values.
+/// An uninitialized tensor.
 ///
 /// `empty.out(SymInt[] size, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -661,7 +661,7 @@ pub static EYE: Operator<EyeFn> = Operator::new(
     eye_boxed,
 );
 
-/// Ones on the diagonal of a square matrix of zeros.
+/// The identity matrix, `n x n`.
 ///
 /// `eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -714,7 +714,7 @@ pub static EYE_OUT: Operator<EyeOutFn> = Operator::new(
     eye_out_boxed,
 );
 
-/// Ones on the diagonal of a square matrix of zeros.
+/// The identity matrix, `n x n`.
 ///
 /// `eye.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -757,7 +757,7 @@ pub static EYE_M: Operator<EyeMFn> = Operator::new(
     eye_m_boxed,
 );
 
-/// Ones on the diagonal of a matrix of zeros.
+/// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
 ///
 /// `eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -813,7 +813,7 @@ pub static EYE_M_OUT: Operator<EyeMOutFn> = Operator::new(
     eye_m_out_boxed,
 );
 
-/// Ones on the diagonal of a matrix of zeros.
+/// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
 ///
 /// `eye.m_out(SymInt n, SymInt m, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -862,7 +862,7 @@ pub static EMPTY_LIKE: Operator<EmptyLikeFn> = Operator::new(
     empty_like_boxed,
 );
 
-/// A tensor without values, of the sizes, type, device and order of dimensions of another.
+/// An uninitialized tensor with the sizes, dtype, device and memory format of another.
 ///
 /// `empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -918,7 +918,7 @@ pub static EMPTY_LIKE_OUT: Operator<EmptyLikeOutFn> = Operator::new(
     empty_like_out_boxed,
 );
 
-/// A tensor without values, of the sizes, type, device and order of dimensions of another.
+/// An uninitialized tensor with the sizes, dtype, device and memory format of another.
 ///
 /// `empty_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -973,7 +973,7 @@ pub static ZEROS_LIKE: Operator<ZerosLikeFn> = Operator::new(
     zeros_like_boxed,
 );
 
-/// Zeros in the sizes and type of another tensor.
+/// A tensor of zeros with the sizes and dtype of another.
 ///
 /// `zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1029,7 +1029,7 @@ pub static ZEROS_LIKE_OUT: Operator<ZerosLikeOutFn> = Operator::new(
     zeros_like_out_boxed,
 );
 
-/// Zeros in the sizes and type of another tensor.
+/// A tensor of zeros with the sizes and dtype of another.
 ///
 /// `zeros_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1084,7 +1084,7 @@ pub static ONES_LIKE: Operator<OnesLikeFn> = Operator::new(
     ones_like_boxed,
 );
 
-/// Ones in the sizes and type of another tensor.
+/// A tensor of ones with the sizes and dtype of another.
 ///
 /// `ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1140,7 +1140,7 @@ pub static ONES_LIKE_OUT: Operator<OnesLikeOutFn> = Operator::new(
     ones_like_out_boxed,
 );
 
-/// Ones in the sizes and type of another tensor.
+/// A tensor of ones with the sizes and dtype of another.
 ///
 /// `ones_like.out(Tensor self, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1196,7 +1196,7 @@ pub static FULL_LIKE: Operator<FullLikeFn> = Operator::new(
     full_like_boxed,
 );
 
-/// One value in the sizes and type of another tensor.
+/// A tensor filled with `fill_value`, with the sizes and dtype of another.
 ///
 /// `full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1263,7 +1263,7 @@ pub static FULL_LIKE_OUT: Operator<FullLikeOutFn> = Operator::new(
     full_like_out_boxed,
 );
 
-/// One value in the sizes and type of another tensor.
+/// A tensor filled with `fill_value`, with the sizes and dtype of another.
 ///
 /// `full_like.out(Tensor self, Scalar fill_value, *, MemoryFormat? memory_format=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1330,7 +1330,7 @@ pub static NEW_EMPTY: Operator<NewEmptyFn> = Operator::new(
     new_empty_boxed,
 );
 
-/// A tensor without values, of the type and device of another.
+/// An uninitialized tensor of the given sizes, with the dtype and device of another.
 ///
 /// `new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1386,7 +1386,7 @@ pub static NEW_EMPTY_OUT: Operator<NewEmptyOutFn> = Operator::new(
     new_empty_out_boxed,
 );
 
-/// A tensor without values, of the type and device of another.
+/// An uninitialized tensor of the given sizes, with the dtype and device of another.
 ///
 /// `new_empty.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1436,7 +1436,7 @@ pub static NEW_EMPTY_STRIDED: Operator<NewEmptyStridedFn> = Operator::new(
     new_empty_strided_boxed,
 );
 
-/// A tensor without values, of the type and device of another and the given strides.
+/// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
 ///
 /// `new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1498,7 +1498,7 @@ pub static NEW_EMPTY_STRIDED_OUT: Operator<NewEmptyStridedOutFn> = Operator::new
     new_empty_strided_out_boxed,
 );
 
-/// A tensor without values, of the type and device of another and the given strides.
+/// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
 ///
 /// `new_empty_strided.out(Tensor self, SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1556,7 +1556,7 @@ pub static NEW_FULL: Operator<NewFullFn> = Operator::new(
     new_full_boxed,
 );
 
-/// One value, in the type and on the device of another tensor.
+/// A tensor filled with `fill_value`, with the dtype and device of another.
 ///
 /// `new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1615,7 +1615,7 @@ pub static NEW_FULL_OUT: Operator<NewFullOutFn> = Operator::new(
     new_full_out_boxed,
 );
 
-/// One value, in the type and on the device of another tensor.
+/// A tensor filled with `fill_value`, with the dtype and device of another.
 ///
 /// `new_full.out(Tensor self, SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1672,7 +1672,7 @@ pub static NEW_ZEROS: Operator<NewZerosFn> = Operator::new(
     new_zeros_boxed,
 );
 
-/// Zeros, in the type and on the device of another tensor.
+/// A tensor of zeros, with the dtype and device of another.
 ///
 /// `new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1728,7 +1728,7 @@ pub static NEW_ZEROS_OUT: Operator<NewZerosOutFn> = Operator::new(
     new_zeros_out_boxed,
 );
 
-/// Zeros, in the type and on the device of another tensor.
+/// A tensor of zeros, with the dtype and device of another.
 ///
 /// `new_zeros.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1777,7 +1777,7 @@ pub static NEW_ONES: Operator<NewOnesFn> = Operator::new(
     new_ones_boxed,
 );
 
-/// Ones, in the type and on the device of another tensor.
+/// A tensor of ones, with the dtype and device of another.
 ///
 /// `new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1833,7 +1833,7 @@ pub static NEW_ONES_OUT: Operator<NewOnesOutFn> = Operator::new(
     new_ones_out_boxed,
 );
 
-/// Ones, in the type and on the device of another tensor.
+/// A tensor of ones, with the dtype and device of another.
 ///
 /// `new_ones.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1882,7 +1882,7 @@ pub static EMPTY_PERMUTED: Operator<EmptyPermutedFn> = Operator::new(
     empty_permuted_boxed,
 );
 
-/// A tensor without values whose dimensions lie in memory in a given order.
+/// An uninitialized tensor whose dimensions have a given order in memory.
 ///
 /// `empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1941,7 +1941,7 @@ pub static EMPTY_PERMUTED_OUT: Operator<EmptyPermutedOutFn> = Operator::new(
     empty_permuted_out_boxed,
 );
 
-/// A tensor without values whose dimensions lie in memory in a given order.
+/// An uninitialized tensor whose dimensions have a given order in memory.
 ///
 /// `empty_permuted.out(SymInt[] size, int[] physical_layout, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static FLIP: Operator<FlipFn> = Operator::new(
     flip_boxed,
 );
 
-/// The indices of the dimensions `dims` in reverse order; a copy.
+/// A copy with the order of the elements reversed along dimensions `dims`.
 ///
 /// `flip(Tensor self, int[] dims) -> Tensor`
 #[inline]
@@ -63,7 +63,7 @@ pub static FLIP_OUT: Operator<FlipOutFn> = Operator::new(
     flip_out_boxed,
 );
 
-/// The indices of the dimensions `dims` in reverse order; a copy.
+/// A copy with the order of the elements reversed along dimensions `dims`.
 ///
 /// `flip.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -100,7 +100,7 @@ pub static FLIPLR: Operator<FliplrFn> = Operator::new(
     fliplr_boxed,
 );
 
-/// The columns in reverse order.
+/// A copy with the columns in reverse order.
 ///
 /// `fliplr(Tensor self) -> Tensor`
 #[inline]
@@ -133,7 +133,7 @@ pub static FLIPUD: Operator<FlipudFn> = Operator::new(
     flipud_boxed,
 );
 
-/// The rows in reverse order.
+/// A copy with the rows in reverse order.
 ///
 /// `flipud(Tensor self) -> Tensor`
 #[inline]
@@ -167,7 +167,7 @@ pub static ROLL: Operator<RollFn> = Operator::new(
     roll_boxed,
 );
 
-/// Elements moved by `shifts` along `dims`; those that leave at the end come in at the start.
+/// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
 ///
 /// `roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor`
 #[inline]
@@ -204,7 +204,7 @@ pub static ROLL_OUT: Operator<RollOutFn> = Operator::new(
     roll_out_boxed,
 );
 
-/// Elements moved by `shifts` along `dims`; those that leave at the end come in at the start.
+/// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
 ///
 /// `roll.out(Tensor self, SymInt[1] shifts, int[1] dims=[], *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static GATHER: Operator<GatherFn> = Operator::new(
     gather_boxed,
 );
 
-/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements lie between 0 and the size of the dimension.
+/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
 ///
 /// `gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor`
 #[inline]
@@ -85,7 +85,7 @@ pub static GATHER_OUT: Operator<GatherOutFn> = Operator::new(
     gather_out_boxed,
 );
 
-/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements lie between 0 and the size of the dimension.
+/// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
 ///
 /// `gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -528,7 +528,7 @@ pub static SCATTER_REDUCE: Operator<ScatterReduceFn> = Operator::new(
     scatter_reduce_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor`
 #[inline]
@@ -607,7 +607,7 @@ pub static SCATTER_REDUCE_OUT: Operator<ScatterReduceOutFn> = Operator::new(
     scatter_reduce_out_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter.reduce_out(Tensor self, int dim, Tensor index, Tensor src, *, str reduce, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -702,7 +702,7 @@ pub static SCATTER__REDUCE: Operator<ScatterInPlaceReduceFn> = Operator::new(
     scatter__reduce_boxed,
 );
 
-/// As `scatter_.src`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter_.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)`
 #[inline]
@@ -782,7 +782,7 @@ pub static SCATTER_VALUE_REDUCE: Operator<ScatterValueReduceFn> = Operator::new(
     scatter_value_reduce_boxed,
 );
 
-/// As `scatter.value`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor`
 #[inline]
@@ -855,7 +855,7 @@ pub static SCATTER_VALUE_REDUCE_OUT: Operator<ScatterValueReduceOutFn> = Operato
     scatter_value_reduce_out_boxed,
 );
 
-/// As `scatter.value`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter.value_reduce_out(Tensor self, int dim, Tensor index, Scalar value, *, str reduce, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -950,7 +950,7 @@ pub static SCATTER__VALUE_REDUCE: Operator<ScatterInPlaceValueReduceFn> = Operat
     scatter__value_reduce_boxed,
 );
 
-/// As `scatter_.value`, where `reduce` is "add" or "multiply" with what is there.
+/// `scatter_.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
 ///
 /// `scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)`
 #[inline]
@@ -1022,7 +1022,7 @@ pub static SCATTER_ADD: Operator<ScatterAddFn> = Operator::new(
     scatter_add_boxed,
 );
 
-/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; sums are taken in the order of `index`.
+/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
 ///
 /// `scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor`
 #[inline]
@@ -1080,7 +1080,7 @@ pub static SCATTER_ADD_OUT: Operator<ScatterAddOutFn> = Operator::new(
     scatter_add_out_boxed,
 );
 
-/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; sums are taken in the order of `index`.
+/// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
 ///
 /// `scatter_add.out(Tensor self, int dim, Tensor index, Tensor src, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1208,7 +1208,7 @@ pub static SCATTER_REDUCE_TWO: Operator<ScatterReduceTwoFn> = Operator::new(
     scatter_reduce_two_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
 ///
 /// `scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor`
 #[inline]
@@ -1301,7 +1301,7 @@ pub static SCATTER_REDUCE__TWO: Operator<ScatterReduceInPlaceTwoFn> = Operator::
     scatter_reduce__two_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
 ///
 /// `scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)`
 #[inline]
@@ -1398,7 +1398,7 @@ pub static SCATTER_REDUCE_TWO_OUT: Operator<ScatterReduceTwoOutFn> = Operator::n
     scatter_reduce_two_out_boxed,
 );
 
-/// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+/// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
 ///
 /// `scatter_reduce.two_out(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1500,7 +1500,7 @@ pub static TAKE_ALONG_DIM: Operator<TakeAlongDimFn> = Operator::new(
     take_along_dim_boxed,
 );
 
-/// As `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in flat order.
+/// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
 ///
 /// `take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor`
 #[inline]
@@ -1542,7 +1542,7 @@ pub static TAKE_ALONG_DIM_OUT: Operator<TakeAlongDimOutFn> = Operator::new(
     take_along_dim_out_boxed,
 );
 
-/// As `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in flat order.
+/// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
 ///
 /// `take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1588,7 +1588,7 @@ pub static GATHER_BACKWARD: Operator<GatherBackwardFn> = Operator::new(
     gather_backward_boxed,
 );
 
-/// `grad` summed at the indices that `gather` read.
+/// The gradient of `gather`: zeros, to which `grad` is added at `index`.
 ///
 /// `gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor`
 #[inline]

@@ -26,7 +26,7 @@ pub static GCD: Operator<GcdFn> = Operator::new(
     gcd_boxed,
 );
 
-/// The largest common divisor; 0 for two zeros.
+/// The greatest common divisor; 0 for two zeros.
 ///
 /// `gcd(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static GCD_: Operator<GcdInPlaceFn> = Operator::new(
     gcd__boxed,
 );
 
-/// The largest common divisor; 0 for two zeros.
+/// The greatest common divisor; 0 for two zeros.
 ///
 /// `gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -112,7 +112,7 @@ pub static GCD_OUT: Operator<GcdOutFn> = Operator::new(
     gcd_out_boxed,
 );
 
-/// The largest common divisor; 0 for two zeros.
+/// The greatest common divisor; 0 for two zeros.
 ///
 /// `gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static LCM: Operator<LcmFn> = Operator::new(
     lcm_boxed,
 );
 
-/// The lowest common multiple; 0 if one of the numbers is 0.
+/// The least common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static LCM_: Operator<LcmInPlaceFn> = Operator::new(
     lcm__boxed,
 );
 
-/// The lowest common multiple; 0 if one of the numbers is 0.
+/// The least common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -241,7 +241,7 @@ pub static LCM_OUT: Operator<LcmOutFn> = Operator::new(
     lcm_out_boxed,
 );
 
-/// The lowest common multiple; 0 if one of the numbers is 0.
+/// The least common multiple; 0 if one of the numbers is 0.
 ///
 /// `lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -27,7 +27,7 @@ pub static GRADIENT_SCALARINT: Operator<GradientScalarintFn> = Operator::new(
     gradient_scalarint_boxed,
 );
 
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, at the ends from one side.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends.
 ///
 /// `gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -80,7 +80,7 @@ pub static GRADIENT_SCALARARRAY: Operator<GradientScalararrayFn> = Operator::new
     gradient_scalararray_boxed,
 );
 
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along several dimensions, at the ends from one side.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along several dimensions, with one-sided differences at the ends.
 ///
 /// `gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -125,7 +125,7 @@ pub static GRADIENT_ARRAY: Operator<GradientArrayFn> = Operator::new(
     gradient_array_boxed,
 );
 
-/// `(self[k + 1] - self[k - 1]) / 2` along several dimensions, at the ends from one side.
+/// `(self[k + 1] - self[k - 1]) / 2` along several dimensions, with one-sided differences at the ends.
 ///
 /// `gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -167,7 +167,7 @@ pub static GRADIENT_SCALARRAYINT: Operator<GradientScalarrayintFn> = Operator::n
     gradient_scalarrayint_boxed,
 );
 
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, at the ends from one side, with a spacing for each.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, with a spacing for each and one-sided differences at the ends.
 ///
 /// `gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -221,7 +221,7 @@ pub static GRADIENT_SCALARRAYARRAY: Operator<GradientScalarrayarrayFn> = Operato
     gradient_scalarrayarray_boxed,
 );
 
-/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each dimension, at the ends from one side, with a spacing for each.
+/// `(self[k + 1] - self[k - 1]) / (2 * spacing)` along each of the given dimensions, with a spacing for each and one-sided differences at the ends.
 ///
 /// `gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -270,7 +270,7 @@ pub static GRADIENT_TENSORARRAYINT: Operator<GradientTensorarrayintFn> = Operato
     gradient_tensorarrayint_boxed,
 );
 
-/// The slopes, at given points, of parabolas through each element and its neighbours; at both ends, of straight lines.
+/// The derivative, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
 ///
 /// `gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]`
 #[inline]
@@ -323,7 +323,7 @@ pub static GRADIENT_TENSORARRAY: Operator<GradientTensorarrayFn> = Operator::new
     gradient_tensorarray_boxed,
 );
 
-/// The slopes along several dimensions, at given points, of parabolas through each element and its neighbours; at both ends, of straight lines.
+/// The derivatives along several dimensions, at given coordinates, of the parabola through each element and its neighbours; at both ends, differences of two elements.
 ///
 /// `gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]`
 #[inline]

@@ -201,7 +201,7 @@ pub static GRID_SAMPLER_2D_BACKWARD: Operator<GridSampler2dBackwardFn> = Operato
     grid_sampler_2d_backward_boxed,
 );
 
-/// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not ask for has no elements.
+/// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not request has no elements.
 ///
 /// `grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`
 #[inline]
@@ -392,7 +392,7 @@ pub static GRID_SAMPLER_3D_BACKWARD: Operator<GridSampler3dBackwardFn> = Operato
     grid_sampler_3d_backward_boxed,
 );
 
-/// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not ask for has no elements.
+/// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not request has no elements.
 ///
 /// `grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)`
 #[inline]
@@ -461,7 +461,7 @@ pub static _GRID_SAMPLE: Operator<_GridSampleFn> = Operator::new(
     _grid_sample_boxed,
 );
 
-/// `grid_sampler`, derived by the grid as often along each dimension, outermost first, as `orders` says.
+/// `grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first.
 ///
 /// `_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
 #[inline]

@@ -24,7 +24,7 @@ pub static IM2COL: Operator<Im2colFn> = Operator::new(
     im2col_boxed,
 );
 
-/// The patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l.
+/// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
 ///
 /// `im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor`
 #[inline]
@@ -71,7 +71,7 @@ pub static IM2COL_OUT: Operator<Im2colOutFn> = Operator::new(
     im2col_out_boxed,
 );
 
-/// The patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l.
+/// The patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l.
 ///
 /// `im2col.out(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -128,7 +128,7 @@ pub static COL2IM: Operator<Col2imFn> = Operator::new(
     col2im_boxed,
 );
 
-/// An image whose every pixel is the sum of what the columns hold of it.
+/// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
 ///
 /// `col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor`
 #[inline]
@@ -185,7 +185,7 @@ pub static COL2IM_OUT: Operator<Col2imOutFn> = Operator::new(
     col2im_out_boxed,
 );
 
-/// An image whose every pixel is the sum of what the columns hold of it.
+/// An image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`.
 ///
 /// `col2im.out(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

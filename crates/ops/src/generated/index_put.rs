@@ -26,7 +26,7 @@ pub static INDEX_TENSOR: Operator<IndexTensorFn> = Operator::new(
     index_tensor_boxed,
 );
 
-/// The elements that a tensor of indices for each dimension names, all broadcast; masks stand for the indices of their true elements, and negative indices count from the back.
+/// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
 ///
 /// `index.Tensor(Tensor self, Tensor?[] indices) -> Tensor`
 #[inline]
@@ -71,7 +71,7 @@ pub static INDEX_TENSOR_OUT: Operator<IndexTensorOutFn> = Operator::new(
     index_tensor_out_boxed,
 );
 
-/// The elements that a tensor of indices for each dimension names, all broadcast; masks stand for the indices of their true elements, and negative indices count from the back.
+/// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
 ///
 /// `index.Tensor_out(Tensor self, Tensor?[] indices, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -129,7 +129,7 @@ pub static INDEX_PUT_: Operator<IndexPutInPlaceFn> = Operator::new(
     index_put__boxed,
 );
 
-/// Writes `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order.
+/// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
 ///
 /// `index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)`
 #[inline]
@@ -198,7 +198,7 @@ pub static INDEX_PUT: Operator<IndexPutFn> = Operator::new(
     index_put_boxed,
 );
 
-/// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
+/// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
 ///
 /// `index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor`
 #[inline]
@@ -261,7 +261,7 @@ pub static INDEX_PUT_OUT: Operator<IndexPutOutFn> = Operator::new(
     index_put_out_boxed,
 );
 
-/// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
+/// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
 ///
 /// `index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -350,7 +350,7 @@ pub static TAKE: Operator<TakeFn> = Operator::new(
     take_boxed,
 );
 
-/// The elements of `self`, counted in flat order, that `index` names; negative indices count from the back.
+/// The elements of the flattened `self` at `index`; negative indices count from the end.
 ///
 /// `take(Tensor self, Tensor index) -> Tensor`
 #[inline]
@@ -395,7 +395,7 @@ pub static TAKE_OUT: Operator<TakeOutFn> = Operator::new(
     take_out_boxed,
 );
 
-/// The elements of `self`, counted in flat order, that `index` names; negative indices count from the back.
+/// The elements of the flattened `self` at `index`; negative indices count from the end.
 ///
 /// `take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static INDEX_SELECT: Operator<IndexSelectFn> = Operator::new(
     index_select_boxed,
 );
 
-/// The slices of `self` along `dim` that the vector `index` names, in its order.
+/// The slices of `self` along `dim` at the indices in `index`.
 ///
 /// `index_select(Tensor self, int dim, Tensor index) -> Tensor`
 #[inline]
@@ -72,7 +72,7 @@ pub static INDEX_SELECT_OUT: Operator<IndexSelectOutFn> = Operator::new(
     index_select_out_boxed,
 );
 
-/// The slices of `self` along `dim` that the vector `index` names, in its order.
+/// The slices of `self` along `dim` at the indices in `index`.
 ///
 /// `index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -134,7 +134,7 @@ pub static INDEX_SELECT_BACKWARD: Operator<IndexSelectBackwardFn> = Operator::ne
     index_select_backward_boxed,
 );
 
-/// `grad` added up at the slices that `index_select` read.
+/// The gradient of `index_select`: zeros, to which the slices of `grad` are added at `index`.
 ///
 /// `index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor`
 #[inline]
@@ -175,7 +175,7 @@ pub static INDEX_ADD: Operator<IndexAddFn> = Operator::new(
     index_add_boxed,
 );
 
-/// A copy of `self` with `alpha` times the slices of `source` added to those that `index` names, in its order.
+/// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
 ///
 /// `index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -241,7 +241,7 @@ pub static INDEX_ADD_OUT: Operator<IndexAddOutFn> = Operator::new(
     index_add_out_boxed,
 );
 
-/// A copy of `self` with `alpha` times the slices of `source` added to those that `index` names, in its order.
+/// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
 ///
 /// `index_add.out(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -336,7 +336,7 @@ pub static INDEX_ADD_: Operator<IndexAddInPlaceFn> = Operator::new(
     index_add__boxed,
 );
 
-/// Adds `alpha` times the slices of `source` to those that `index` names, in its order.
+/// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
 ///
 /// `index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -402,7 +402,7 @@ pub static INDEX_COPY: Operator<IndexCopyFn> = Operator::new(
     index_copy_boxed,
 );
 
-/// A copy of `self` with the slices of `source` at those that `index` names; of equal indices the last one wins.
+/// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
 ///
 /// `index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor`
 #[inline]
@@ -460,7 +460,7 @@ pub static INDEX_COPY_OUT: Operator<IndexCopyOutFn> = Operator::new(
     index_copy_out_boxed,
 );
 
-/// A copy of `self` with the slices of `source` at those that `index` names; of equal indices the last one wins.
+/// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
 ///
 /// `index_copy.out(Tensor self, int dim, Tensor index, Tensor source, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -536,7 +536,7 @@ pub static INDEX_COPY_: Operator<IndexCopyInPlaceFn> = Operator::new(
     index_copy__boxed,
 );
 
-/// Writes the slices of `source` over those that `index` names; of equal indices the last one wins.
+/// Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins.
 ///
 /// `index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)`
 #[inline]
@@ -594,7 +594,7 @@ pub static INDEX_FILL_INT_SCALAR: Operator<IndexFillIntScalarFn> = Operator::new
     index_fill_int_scalar_boxed,
 );
 
-/// A copy of `self` with the slices that `index` names filled with `value`.
+/// A copy of `self` with the slices at `index` filled with `value`.
 ///
 /// `index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor`
 #[inline]
@@ -652,7 +652,7 @@ pub static INDEX_FILL_INT_SCALAR_OUT: Operator<IndexFillIntScalarOutFn> = Operat
     index_fill_int_scalar_out_boxed,
 );
 
-/// A copy of `self` with the slices that `index` names filled with `value`.
+/// A copy of `self` with the slices at `index` filled with `value`.
 ///
 /// `index_fill.int_Scalar_out(Tensor self, int dim, Tensor index, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -727,7 +727,7 @@ pub static INDEX_FILL__INT_SCALAR: Operator<IndexFillInPlaceIntScalarFn> = Opera
     index_fill__int_scalar_boxed,
 );
 
-/// Fills the slices that `index` names with `value`.
+/// Fills the slices of `self` at `index` with `value`.
 ///
 /// `index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -785,7 +785,7 @@ pub static INDEX_FILL_INT_TENSOR: Operator<IndexFillIntTensorFn> = Operator::new
     index_fill_int_tensor_boxed,
 );
 
-/// A copy of `self` with the slices that `index` names filled with the element of `value`.
+/// A copy of `self` with the slices at `index` filled with the only element of `value`.
 ///
 /// `index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor`
 #[inline]
@@ -855,7 +855,7 @@ pub static INDEX_FILL_INT_TENSOR_OUT: Operator<IndexFillIntTensorOutFn> = Operat
     index_fill_int_tensor_out_boxed,
 );
 
-/// A copy of `self` with the slices that `index` names filled with the element of `value`.
+/// A copy of `self` with the slices at `index` filled with the only element of `value`.
 ///
 /// `index_fill.int_Tensor_out(Tensor self, int dim, Tensor index, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -944,7 +944,7 @@ pub static INDEX_FILL__INT_TENSOR: Operator<IndexFillInPlaceIntTensorFn> = Opera
     index_fill__int_tensor_boxed,
 );
 
-/// Fills the slices that `index` names with the element of `value`.
+/// Fills the slices of `self` at `index` with the only element of `value`.
 ///
 /// `index_fill_.int_Tensor(Tensor(a!) self, int dim, Tensor index, Tensor value) -> Tensor(a!)`
 #[inline]
@@ -1014,7 +1014,7 @@ pub static ONE_HOT: Operator<OneHotFn> = Operator::new(
     one_hot_boxed,
 );
 
-/// Vectors of `num_classes` zeros with a one at the index that each element holds; with -1 there are as many classes as needed.
+/// For each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1.
 ///
 /// `one_hot(Tensor self, int num_classes=-1) -> Tensor`
 #[inline]

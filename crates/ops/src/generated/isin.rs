@@ -27,7 +27,7 @@ pub static ISIN_TENSOR_TENSOR: Operator<IsinTensorTensorFn> = Operator::new(
     isin_tensor_tensor_boxed,
 );
 
-/// For each element whether it is among others.
+/// Whether each element is in `test_elements`.
 ///
 /// `isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
 #[inline]
@@ -75,7 +75,7 @@ pub static ISIN_TENSOR_TENSOR_OUT: Operator<IsinTensorTensorOutFn> = Operator::n
     isin_tensor_tensor_out_boxed,
 );
 
-/// For each element whether it is among others.
+/// Whether each element is in `test_elements`.
 ///
 /// `isin.Tensor_Tensor_out(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -133,7 +133,7 @@ pub static ISIN_TENSOR_SCALAR: Operator<IsinTensorScalarFn> = Operator::new(
     isin_tensor_scalar_boxed,
 );
 
-/// For each element whether it equals a number.
+/// Whether each element equals a number.
 ///
 /// `isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor`
 #[inline]
@@ -181,7 +181,7 @@ pub static ISIN_TENSOR_SCALAR_OUT: Operator<IsinTensorScalarOutFn> = Operator::n
     isin_tensor_scalar_out_boxed,
 );
 
-/// For each element whether it equals a number.
+/// Whether each element equals a number.
 ///
 /// `isin.Tensor_Scalar_out(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -238,7 +238,7 @@ pub static ISIN_SCALAR_TENSOR: Operator<IsinScalarTensorFn> = Operator::new(
     isin_scalar_tensor_boxed,
 );
 
-/// Whether a number is among elements.
+/// Whether a number is in `test_elements`.
 ///
 /// `isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor`
 #[inline]
@@ -286,7 +286,7 @@ pub static ISIN_SCALAR_TENSOR_OUT: Operator<IsinScalarTensorOutFn> = Operator::n
     isin_scalar_tensor_out_boxed,
 );
 
-/// Whether a number is among elements.
+/// Whether a number is in `test_elements`.
 ///
 /// `isin.Scalar_Tensor_out(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

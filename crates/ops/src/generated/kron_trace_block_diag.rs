@@ -91,7 +91,7 @@ pub static TRACE: Operator<TraceFn> = Operator::new(
     trace_boxed,
 );
 
-/// `sum(self[i][i])`, the sum of a matrix's diagonal.
+/// `sum(self[i][i])`, the sum of the diagonal of a matrix.
 ///
 /// `trace(Tensor self) -> Tensor`
 #[inline]
@@ -124,7 +124,7 @@ pub static TRACE_OUT: Operator<TraceOutFn> = Operator::new(
     trace_out_boxed,
 );
 
-/// `sum(self[i][i])`, the sum of a matrix's diagonal.
+/// `sum(self[i][i])`, the sum of the diagonal of a matrix.
 ///
 /// `trace.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -158,7 +158,7 @@ pub static BLOCK_DIAG: Operator<BlockDiagFn> = Operator::new(
     block_diag_boxed,
 );
 
-/// Matrices along a diagonal, zeros elsewhere.
+/// A matrix with the given matrices along its diagonal and zeros elsewhere.
 ///
 /// `block_diag(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -191,7 +191,7 @@ pub static BLOCK_DIAG_OUT: Operator<BlockDiagOutFn> = Operator::new(
     block_diag_out_boxed,
 );
 
-/// Matrices along a diagonal, zeros elsewhere.
+/// A matrix with the given matrices along its diagonal and zeros elsewhere.
 ///
 /// `block_diag.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

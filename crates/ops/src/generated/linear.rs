@@ -25,7 +25,7 @@ pub static ADDBMM: Operator<AddbmmFn> = Operator::new(
     addbmm_boxed,
 );
 
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -78,7 +78,7 @@ pub static ADDBMM_: Operator<AddbmmInPlaceFn> = Operator::new(
     addbmm__boxed,
 );
 
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -126,7 +126,7 @@ pub static ADDBMM_OUT: Operator<AddbmmOutFn> = Operator::new(
     addbmm_out_boxed,
 );
 
-/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -184,7 +184,7 @@ pub static ADDR: Operator<AddrFn> = Operator::new(
     addr_boxed,
 );
 
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -231,7 +231,7 @@ pub static ADDR_: Operator<AddrInPlaceFn> = Operator::new(
     addr__boxed,
 );
 
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -279,7 +279,7 @@ pub static ADDR_OUT: Operator<AddrOutFn> = Operator::new(
     addr_out_boxed,
 );
 
-/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addr.out(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -337,7 +337,7 @@ pub static OUTER: Operator<OuterFn> = Operator::new(
     outer_boxed,
 );
 
-/// `y[i][j] = self[i] * vec2[j]`; types are promoted.
+/// `y[i][j] = self[i] * vec2[j]`, with type promotion.
 ///
 /// `outer(Tensor self, Tensor vec2) -> Tensor`
 #[inline]
@@ -370,7 +370,7 @@ pub static OUTER_OUT: Operator<OuterOutFn> = Operator::new(
     outer_out_boxed,
 );
 
-/// `y[i][j] = self[i] * vec2[j]`; types are promoted.
+/// `y[i][j] = self[i] * vec2[j]`, with type promotion.
 ///
 /// `outer.out(Tensor self, Tensor vec2, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -539,7 +539,7 @@ pub static _LINEAR: Operator<_LinearFn> = Operator::new(
     _linear_boxed,
 );
 
-/// `input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type.
+/// `input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype.
 ///
 /// `_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor`
 #[inline]
@@ -596,7 +596,7 @@ pub static _LINEAR_WEIGHT_BACKWARD: Operator<_LinearWeightBackwardFn> = Operator
     _linear_weight_backward_boxed,
 );
 
-/// The gradient of `_linear` for its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose rows count as one matrix.
+/// The gradient of `_linear` with respect to its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose leading dimensions are flattened.
 ///
 /// `_linear_weight_backward(Tensor grad_output, Tensor input) -> Tensor`
 #[inline]

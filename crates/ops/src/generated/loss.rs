@@ -26,7 +26,7 @@ pub static MSE_LOSS: Operator<MseLossFn> = Operator::new(
     mse_loss_boxed,
 );
 
-/// `(self - target)^2`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
 #[inline]
@@ -202,7 +202,7 @@ pub static L1_LOSS: Operator<L1LossFn> = Operator::new(
     l1_loss_boxed,
 );
 
-/// `abs(self - target)`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
 #[inline]
@@ -241,7 +241,7 @@ pub static SMOOTH_L1_LOSS: Operator<SmoothL1LossFn> = Operator::new(
     smooth_l1_loss_boxed,
 );
 
-/// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor`
 #[inline]
@@ -455,7 +455,7 @@ pub static HUBER_LOSS: Operator<HuberLossFn> = Operator::new(
     huber_loss_boxed,
 );
 
-/// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor`
 #[inline]
@@ -669,7 +669,7 @@ pub static BINARY_CROSS_ENTROPY: Operator<BinaryCrossEntropyFn> = Operator::new(
     binary_cross_entropy_boxed,
 );
 
-/// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor`
 #[inline]
@@ -933,7 +933,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: Operator<BinaryCrossEntropyWithLogi
     binary_cross_entropy_with_logits_boxed,
 );
 
-/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor`
 #[inline]
@@ -1138,7 +1138,7 @@ pub static KL_DIV: Operator<KlDivFn> = Operator::new(
     kl_div_boxed,
 );
 
-/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor`
 #[inline]
@@ -1395,7 +1395,7 @@ pub static MULTILABEL_MARGIN_LOSS: Operator<MultilabelMarginLossFn> = Operator::
     multilabel_margin_loss_boxed,
 );
 
-/// `sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others.
+/// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
 ///
 /// `multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor`
 #[inline]
@@ -1437,7 +1437,7 @@ pub static MULTILABEL_MARGIN_LOSS_OUT: Operator<MultilabelMarginLossOutFn> = Ope
     multilabel_margin_loss_out_boxed,
 );
 
-/// `sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others.
+/// `sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes.
 ///
 /// `multilabel_margin_loss.out(Tensor self, Tensor target, int reduction=Mean, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1493,7 +1493,7 @@ pub static MULTILABEL_MARGIN_LOSS_FORWARD: Operator<MultilabelMarginLossForwardF
     multilabel_margin_loss_forward_boxed,
 );
 
-/// `multilabel_margin_loss`, and which classes are named.
+/// `multilabel_margin_loss`, and a mask of the labels.
 ///
 /// `multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)`
 #[inline]
@@ -1538,7 +1538,7 @@ pub static NLL_LOSS_FORWARD: Operator<NllLossForwardFn> = Operator::new(
     nll_loss_forward_boxed,
 );
 
-/// `-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; `ignore_index` counts nothing. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
 ///
 /// `nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)`
 #[inline]
@@ -1753,7 +1753,7 @@ pub static NLL_LOSS: Operator<NllLossFn> = Operator::new(
     nll_loss_boxed,
 );
 
-/// `-weight[target] * self[target]` for classes in the last dimension; `ignore_index` counts nothing. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
 ///
 /// `nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor`
 #[inline]
@@ -1807,7 +1807,7 @@ pub static NLL_LOSS_OUT: Operator<NllLossOutFn> = Operator::new(
     nll_loss_out_boxed,
 );
 
-/// `-weight[target] * self[target]` for classes in the last dimension; `ignore_index` counts nothing.
+/// `-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored.
 ///
 /// `nll_loss.out(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2206,7 +2206,7 @@ pub static CROSS_ENTROPY_LOSS: Operator<CrossEntropyLossFn> = Operator::new(
     cross_entropy_loss_boxed,
 );
 
-/// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum.
+/// `-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum.
 ///
 /// `cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor`
 #[inline]

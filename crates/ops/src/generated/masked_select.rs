@@ -26,7 +26,7 @@ pub static MASKED_SELECT: Operator<MaskedSelectFn> = Operator::new(
     masked_select_boxed,
 );
 
-/// The elements where `mask` is true, in row-major order; both broadcast.
+/// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
 ///
 /// `masked_select(Tensor self, Tensor mask) -> Tensor`
 #[inline]
@@ -71,7 +71,7 @@ pub static MASKED_SELECT_OUT: Operator<MaskedSelectOutFn> = Operator::new(
     masked_select_out_boxed,
 );
 
-/// The elements where `mask` is true, in row-major order; both broadcast.
+/// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
 ///
 /// `masked_select.out(Tensor self, Tensor mask, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -121,7 +121,7 @@ pub static MASKED_SELECT_BACKWARD: Operator<MaskedSelectBackwardFn> = Operator::
     masked_select_backward_boxed,
 );
 
-/// Zeros with `grad` where `mask` is true.
+/// The gradient of `masked_select`: zeros, with `grad` where `mask` is true.
 ///
 /// `masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor`
 #[inline]

@@ -212,7 +212,7 @@ pub static ADDMM: Operator<AddmmFn> = Operator::new(
     addmm_boxed,
 );
 
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
 ///
 /// `addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -279,7 +279,7 @@ pub static ADDMM_: Operator<AddmmInPlaceFn> = Operator::new(
     addmm__boxed,
 );
 
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
 ///
 /// `addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -347,7 +347,7 @@ pub static ADDMM_OUT: Operator<AddmmOutFn> = Operator::new(
     addmm_out_boxed,
 );
 
-/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+/// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
 ///
 /// `addmm.out(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -426,7 +426,7 @@ pub static BADDBMM: Operator<BaddbmmFn> = Operator::new(
     baddbmm_boxed,
 );
 
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -499,7 +499,7 @@ pub static BADDBMM_: Operator<BaddbmmInPlaceFn> = Operator::new(
     baddbmm__boxed,
 );
 
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -567,7 +567,7 @@ pub static BADDBMM_OUT: Operator<BaddbmmOutFn> = Operator::new(
     baddbmm_out_boxed,
 );
 
-/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `baddbmm.out(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -747,7 +747,7 @@ pub static ADDMV: Operator<AddmvFn> = Operator::new(
     addmv_boxed,
 );
 
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor`
 #[inline]
@@ -814,7 +814,7 @@ pub static ADDMV_: Operator<AddmvInPlaceFn> = Operator::new(
     addmv__boxed,
 );
 
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)`
 #[inline]
@@ -882,7 +882,7 @@ pub static ADDMV_OUT: Operator<AddmvOutFn> = Operator::new(
     addmv_out_boxed,
 );
 
-/// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+/// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
 ///
 /// `addmv.out(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -960,7 +960,7 @@ pub static DOT: Operator<DotFn> = Operator::new(
     dot_boxed,
 );
 
-/// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
+/// `sum(self * tensor)` of two vectors, a tensor without dimensions.
 ///
 /// `dot(Tensor self, Tensor tensor) -> Tensor`
 #[inline]
@@ -1006,7 +1006,7 @@ pub static DOT_OUT: Operator<DotOutFn> = Operator::new(
     dot_out_boxed,
 );
 
-/// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
+/// `sum(self * tensor)` of two vectors, a tensor without dimensions.
 ///
 /// `dot.out(Tensor self, Tensor tensor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1053,7 +1053,7 @@ pub static VDOT: Operator<VdotFn> = Operator::new(
     vdot_boxed,
 );
 
-/// As `dot`: real numbers are their own conjugates.
+/// `dot`: all dtypes are real.
 ///
 /// `vdot(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -1099,7 +1099,7 @@ pub static VDOT_OUT: Operator<VdotOutFn> = Operator::new(
     vdot_out_boxed,
 );
 
-/// As `dot`: real numbers are their own conjugates.
+/// `dot`: all dtypes are real.
 ///
 /// `vdot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -103,7 +103,7 @@ pub static MATRIX_POWER: Operator<MatrixPowerFn> = Operator::new(
     matrix_power_boxed,
 );
 
-/// As `linalg_matrix_power`.
+/// Another name of `linalg_matrix_power`.
 ///
 /// `matrix_power(Tensor self, int n) -> Tensor`
 #[inline]
@@ -136,7 +136,7 @@ pub static MATRIX_POWER_OUT: Operator<MatrixPowerOutFn> = Operator::new(
     matrix_power_out_boxed,
 );
 
-/// As `linalg_matrix_power`.
+/// Another name of `linalg_matrix_power`.
 ///
 /// `matrix_power.out(Tensor self, int n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static MAX: Operator<MaxFn> = Operator::new(
     max_boxed,
 );
 
-/// `max(self)` of all elements; NaN where there is one.
+/// `max(self)`, the maximum of all elements; NaN if an element is NaN.
 ///
 /// `max(Tensor self) -> Tensor`
 #[inline]
@@ -71,7 +71,7 @@ pub static MAX_UNARY_OUT: Operator<MaxUnaryOutFn> = Operator::new(
     max_unary_out_boxed,
 );
 
-/// `max(self)` of all elements; NaN where there is one.
+/// `max(self)`, the maximum of all elements; NaN if an element is NaN.
 ///
 /// `max.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -513,7 +513,7 @@ pub static MIN: Operator<MinFn> = Operator::new(
     min_boxed,
 );
 
-/// `min(self)` of all elements; NaN where there is one.
+/// `min(self)`, the minimum of all elements; NaN if an element is NaN.
 ///
 /// `min(Tensor self) -> Tensor`
 #[inline]
@@ -558,7 +558,7 @@ pub static MIN_UNARY_OUT: Operator<MinUnaryOutFn> = Operator::new(
     min_unary_out_boxed,
 );
 
-/// `min(self)` of all elements; NaN where there is one.
+/// `min(self)`, the minimum of all elements; NaN if an element is NaN.
 ///
 /// `min.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

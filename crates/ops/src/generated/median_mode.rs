@@ -167,7 +167,7 @@ pub static MEDIAN: Operator<MedianFn> = Operator::new(
     median_boxed,
 );
 
-/// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
+/// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
 ///
 /// `median(Tensor self) -> Tensor`
 #[inline]
@@ -204,7 +204,7 @@ pub static MEDIAN_OUT: Operator<MedianOutFn> = Operator::new(
     median_out_boxed,
 );
 
-/// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
+/// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
 ///
 /// `median.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -242,7 +242,7 @@ pub static MEDIAN_DIM: Operator<MedianDimFn> = Operator::new(
     median_dim_boxed,
 );
 
-/// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
+/// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
 ///
 /// `median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -298,7 +298,7 @@ pub static MEDIAN_DIM_VALUES: Operator<MedianDimValuesFn> = Operator::new(
     median_dim_values_boxed,
 );
 
-/// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
+/// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
 ///
 /// `median.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -451,7 +451,7 @@ pub static NANMEDIAN_DIM: Operator<NanmedianDimFn> = Operator::new(
     nanmedian_dim_boxed,
 );
 
-/// `median` of the elements along a dimension that are not NaN, and where it stands.
+/// `median` along a dimension of the elements that are not NaN, and its index.
 ///
 /// `nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -507,7 +507,7 @@ pub static NANMEDIAN_DIM_VALUES: Operator<NanmedianDimValuesFn> = Operator::new(
     nanmedian_dim_values_boxed,
 );
 
-/// `median` of the elements along a dimension that are not NaN, and where it stands.
+/// `median` along a dimension of the elements that are not NaN, and its index.
 ///
 /// `nanmedian.dim_values(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]
@@ -586,7 +586,7 @@ pub static MODE: Operator<ModeFn> = Operator::new(
     mode_boxed,
 );
 
-/// The most frequent element along a dimension, of several the smallest, and its last index.
+/// The most frequent element along a dimension, the smallest if there are several, and its last index.
 ///
 /// `mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)`
 #[inline]
@@ -632,7 +632,7 @@ pub static MODE_VALUES: Operator<ModeValuesFn> = Operator::new(
     mode_values_boxed,
 );
 
-/// The most frequent element along a dimension, of several the smallest, and its last index.
+/// The most frequent element along a dimension, the smallest if there are several, and its last index.
 ///
 /// `mode.values(Tensor self, int dim=-1, bool keepdim=False, *, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)`
 #[inline]

@@ -23,7 +23,7 @@ pub static MESHGRID: Operator<MeshgridFn> = Operator::new(
     meshgrid_boxed,
 );
 
-/// Each vector along a dimension of its own, repeated along those of the others.
+/// Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others.
 ///
 /// `meshgrid(Tensor[] tensors) -> Tensor[]`
 #[inline]
@@ -59,7 +59,7 @@ pub static MESHGRID_INDEXING: Operator<MeshgridIndexingFn> = Operator::new(
     meshgrid_indexing_boxed,
 );
 
-/// As `meshgrid`; with `indexing` of "xy" the first two dimensions are exchanged.
+/// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
 ///
 /// `meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]`
 #[inline]

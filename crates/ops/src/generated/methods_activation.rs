@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `max(self, 0)`, element by element; NaN stays.
+    /// `max(self, 0)`, element by element; NaN is propagated.
     pub fn relu(&self) -> Result<Tensor> {
         super::activation::relu(self)
     }
 
-    /// `max(self, 0)`, element by element; NaN stays. The result is written into `self`.
+    /// `max(self, 0)`, element by element; NaN is propagated. The result is written into `self`.
     pub fn relu_(&self) -> Result<&Tensor> {
         super::activation::relu_(self)?;
         Ok(self)

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self`, and 0 from `-lambd` to `lambd`.
+    /// `self`, but 0 from `-lambd` to `lambd`.
     pub fn hardshrink(&self, lambd: impl Into<Scalar>) -> Result<Tensor> {
         super::activation_piecewise::hardshrink(self, lambd.into())
     }

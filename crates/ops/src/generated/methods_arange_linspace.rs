@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar, TensorOptions};
 
 impl Tensor {
-    /// The whole numbers from 0 to before `end`.
+    /// The integers from 0 to below `end`.
     pub fn arange(end: impl Into<Scalar>, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::arange_linspace::arange(
@@ -18,7 +18,7 @@ impl Tensor {
         )
     }
 
-    /// Numbers from `start` to before `end`, one apart.
+    /// `start + k` for k from 0, up to below `end`.
     pub fn arange_start(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -35,7 +35,7 @@ impl Tensor {
         )
     }
 
-    /// `start + k * step` for k from 0, up to before `end`.
+    /// `start + k * step` for k from 0, up to below `end`.
     pub fn arange_start_step(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -73,7 +73,7 @@ impl Tensor {
         )
     }
 
-    /// `linspace` between the numbers of two tensors without dimensions.
+    /// `linspace` between two numbers in tensors without dimensions.
     pub fn linspace_tensor_tensor(
         start: &Tensor,
         end: &Tensor,
@@ -92,7 +92,7 @@ impl Tensor {
         )
     }
 
-    /// `linspace` from the number of a tensor to a number.
+    /// `linspace` from a number in a tensor without dimensions to a number.
     pub fn linspace_tensor_scalar(
         start: &Tensor,
         end: impl Into<Scalar>,
@@ -111,7 +111,7 @@ impl Tensor {
         )
     }
 
-    /// `linspace` from a number to that of a tensor.
+    /// `linspace` from a number to a number in a tensor without dimensions.
     pub fn linspace_scalar_tensor(
         start: impl Into<Scalar>,
         end: &Tensor,
@@ -130,7 +130,7 @@ impl Tensor {
         )
     }
 
-    /// `base^e` for so many exponents e from `start` to `end`, both included, evenly spaced.
+    /// `base^e` for `steps` evenly spaced exponents e from `start` to `end`, both included.
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -151,7 +151,7 @@ impl Tensor {
         )
     }
 
-    /// `logspace` between the numbers of two tensors without dimensions.
+    /// `logspace` between two numbers in tensors without dimensions.
     pub fn logspace_tensor_tensor(
         start: &Tensor,
         end: &Tensor,
@@ -172,7 +172,7 @@ impl Tensor {
         )
     }
 
-    /// `logspace` from the number of a tensor to a number.
+    /// `logspace` from a number in a tensor without dimensions to a number.
     pub fn logspace_tensor_scalar(
         start: &Tensor,
         end: impl Into<Scalar>,
@@ -193,7 +193,7 @@ impl Tensor {
         )
     }
 
-    /// `logspace` from a number to that of a tensor.
+    /// `logspace` from a number to a number in a tensor without dimensions.
     pub fn logspace_scalar_tensor(
         start: impl Into<Scalar>,
         end: &Tensor,

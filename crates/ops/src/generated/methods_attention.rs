@@ -39,7 +39,7 @@ impl Tensor {
         super::attention::_tiled_attention(query, key, value, attn_bias, is_causal, scale)
     }
 
-    /// The gradients of query, key and value of `_tiled_attention`, given that of its result and what it found of each query.
+    /// The gradients of query, key and value of `_tiled_attention`, from the gradient of its result and its statistics of each query.
     pub fn _tiled_attention_backward(
         grad_output: &Tensor,
         query: &Tensor,

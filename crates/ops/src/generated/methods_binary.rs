@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self + alpha * other`, element by element, of broadcast shapes and promoted types.
+    /// `self + alpha * other`, with broadcasting and type promotion.
     pub fn add(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::add_tensor(self, other, Scalar::Int(1))
     }
 
-    /// `self + alpha * other`, element by element, of broadcast shapes and promoted types. The result is written into `self`.
+    /// `self + alpha * other`, with broadcasting and type promotion. The result is written into `self`.
     pub fn add_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::add__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
@@ -28,12 +28,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self - alpha * other`, element by element; bool has none.
+    /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool.
     pub fn sub(&self, other: &Tensor) -> Result<Tensor> {
         super::binary::sub_tensor(self, other, Scalar::Int(1))
     }
 
-    /// `self - alpha * other`, element by element; bool has none. The result is written into `self`.
+    /// `self - alpha * other`, with broadcasting and type promotion; not defined for bool. The result is written into `self`.
     pub fn sub_(&self, other: &Tensor) -> Result<&Tensor> {
         super::binary::sub__tensor(self, other, Scalar::Int(1))?;
         Ok(self)
@@ -72,12 +72,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `grad_output * derivative`, and 0 where `grad_output` is 0, whatever the derivative is there.
+    /// `grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there.
     pub fn _chain(grad_output: &Tensor, derivative: &Tensor) -> Result<Tensor> {
         super::binary::_chain(grad_output, derivative)
     }
 
-    /// `grad_output / divisor`, and 0 where `grad_output` is 0, whatever the divisor is there.
+    /// `grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there.
     pub fn _chain_div(grad_output: &Tensor, divisor: &Tensor) -> Result<Tensor> {
         super::binary::_chain_div(grad_output, divisor)
     }
@@ -162,7 +162,7 @@ impl Tensor {
         super::binary::copysign_scalar(self, other.into())
     }
 
-    /// Gives `self` the sign of a number.
+    /// Sets the sign of each element to that of a number.
     pub fn copysign__scalar(&self, other: impl Into<Scalar>) -> Result<&Tensor> {
         super::binary::copysign__scalar(self, other.into())?;
         Ok(self)

@@ -6,22 +6,22 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// How often each whole number from 0 on is there, or the sum of its weights.
+    /// The number of occurrences of each integer from 0 on, or the sum of their weights.
     pub fn bincount(&self, weights: Option<&Tensor>, minlength: i64) -> Result<Tensor> {
         super::bincount_histc::bincount(self, weights, minlength)
     }
 
-    /// How many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal.
+    /// The number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal.
     pub fn histc(&self, bins: i64, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
         super::bincount_histc::histc(self, bins, min.into(), max.into())
     }
 
-    /// What lies between each two neighbours of `bins`, and those edges.
+    /// The number or total weight of the elements between consecutive edges `bins`, and the edges.
     pub fn histogram(&self, bins: &Tensor) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bins_tensor(self, bins, None, false)
     }
 
-    /// What lies in each of `bins` equal parts of a range, and the edges of the parts.
+    /// The number or total weight of the elements in each of `bins` intervals of equal width of a range, and their edges.
     pub fn histogram_bin_ct(&self, bins: i64) -> Result<(Tensor, Tensor)> {
         super::bincount_histc::histogram_bin_ct(self, bins, None, None, false)
     }

@@ -50,29 +50,29 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `~self`, every bit inverted; the logical not of bool.
+    /// `~self`, bitwise not; for bool, logical not.
     pub fn bitwise_not(&self) -> Result<Tensor> {
         super::bitwise_logical::bitwise_not(self)
     }
 
-    /// `~self`, every bit inverted; the logical not of bool. The result is written into `self`.
+    /// `~self`, bitwise not; for bool, logical not. The result is written into `self`.
     pub fn bitwise_not_(&self) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_not_(self)?;
         Ok(self)
     }
 
-    /// `self & other`, the bits that both elements have.
+    /// `self & other`, bitwise and; for bool, logical and.
     pub fn bitwise_and(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_and_tensor(self, other)
     }
 
-    /// `self & other`, the bits that both elements have. The result is written into `self`.
+    /// `self & other`, bitwise and; for bool, logical and. The result is written into `self`.
     pub fn bitwise_and_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_and__tensor(self, other)?;
         Ok(self)
     }
 
-    /// `self & other`, the bits shared with a number.
+    /// `self & other`, for a number `other`.
     pub fn bitwise_and_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_and_scalar(self, other.into())
     }
@@ -83,18 +83,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self | other`, the bits that one of two elements has.
+    /// `self | other`, bitwise or; for bool, logical or.
     pub fn bitwise_or(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_or_tensor(self, other)
     }
 
-    /// `self | other`, the bits that one of two elements has. The result is written into `self`.
+    /// `self | other`, bitwise or; for bool, logical or. The result is written into `self`.
     pub fn bitwise_or_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_or__tensor(self, other)?;
         Ok(self)
     }
 
-    /// `self | other`, the bits of each element and of a number.
+    /// `self | other`, for a number `other`.
     pub fn bitwise_or_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_or_scalar(self, other.into())
     }
@@ -105,18 +105,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `self ^ other`, the bits that exactly one of two elements has.
+    /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or.
     pub fn bitwise_xor(&self, other: &Tensor) -> Result<Tensor> {
         super::bitwise_logical::bitwise_xor_tensor(self, other)
     }
 
-    /// `self ^ other`, the bits that exactly one of two elements has. The result is written into `self`.
+    /// `self ^ other`, bitwise exclusive or; for bool, logical exclusive or. The result is written into `self`.
     pub fn bitwise_xor_(&self, other: &Tensor) -> Result<&Tensor> {
         super::bitwise_logical::bitwise_xor__tensor(self, other)?;
         Ok(self)
     }
 
-    /// `self ^ other`, the bits in which elements differ from a number.
+    /// `self ^ other`, for a number `other`.
     pub fn bitwise_xor_scalar(&self, other: impl Into<Scalar>) -> Result<Tensor> {
         super::bitwise_logical::bitwise_xor_scalar(self, other.into())
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The tensors one behind the other in dimension `dim`; their other sizes are equal, their types are promoted.
+    /// Concatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted.
     pub fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::cat(tensors, dim)
     }
@@ -21,22 +21,22 @@ impl Tensor {
         super::cat_stack::concatenate(tensors, dim)
     }
 
-    /// Tensors of one shape, one behind the other in a new dimension `dim`.
+    /// Concatenates tensors of one shape along a new dimension `dim`.
     pub fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         super::cat_stack::stack(tensors, dim)
     }
 
-    /// Tensors side by side: vectors end to end, others in the second dimension.
+    /// Concatenates tensors along the second dimension, vectors along the first.
     pub fn hstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::hstack(tensors)
     }
 
-    /// Tensors on top of one another, vectors as rows.
+    /// Concatenates tensors along the first dimension, vectors as rows.
     pub fn vstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::vstack(tensors)
     }
 
-    /// Tensors one behind the other in the third dimension.
+    /// Concatenates tensors along the third dimension.
     pub fn dstack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::dstack(tensors)
     }
@@ -46,7 +46,7 @@ impl Tensor {
         super::cat_stack::row_stack(tensors)
     }
 
-    /// Tensors side by side, vectors as columns.
+    /// Concatenates tensors along the second dimension, vectors as columns.
     pub fn column_stack(tensors: &[Tensor]) -> Result<Tensor> {
         super::cat_stack::column_stack(tensors)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Every choice of one element of each vector, a row each.
+    /// The Cartesian product of vectors, a combination in each row.
     pub fn cartesian_prod(tensors: &[Tensor]) -> Result<Tensor> {
         super::combinations::cartesian_prod(tensors)
     }

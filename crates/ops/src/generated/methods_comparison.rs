@@ -153,7 +153,7 @@ impl Tensor {
         super::comparison::isinf(self)
     }
 
-    /// Whether each element has its sign set, -0 included.
+    /// Whether each element has its sign bit set, as -0 has.
     pub fn signbit(&self) -> Result<Tensor> {
         super::comparison::signbit(self)
     }
@@ -163,12 +163,12 @@ impl Tensor {
         super::comparison::isclose(self, other, rtol, atol, equal_nan)
     }
 
-    /// Whether each element is infinite and above 0.
+    /// Whether each element is positive infinity.
     pub fn isposinf(&self) -> Result<Tensor> {
         super::comparison::isposinf(self)
     }
 
-    /// Whether each element is infinite and below 0.
+    /// Whether each element is negative infinity.
     pub fn isneginf(&self) -> Result<Tensor> {
         super::comparison::isneginf(self)
     }

@@ -180,7 +180,7 @@ impl Tensor {
         )
     }
 
-    /// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not ask for has no elements.
+    /// The gradients of `convolution` for input, weight and bias; one that `output_mask` does not request has no elements.
     pub fn convolution_backward(
         grad_output: &Tensor,
         input: &Tensor,

@@ -12,13 +12,13 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Writes one value everywhere.
+    /// Fills `self` with `value`.
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::copy::fill__scalar(self, value.into())?;
         Ok(self)
     }
 
-    /// Writes zeros everywhere.
+    /// Fills `self` with zeros.
     pub fn zero_(&self) -> Result<&Tensor> {
         super::copy::zero_(self)?;
         Ok(self)

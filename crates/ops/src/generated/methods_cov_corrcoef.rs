@@ -11,7 +11,7 @@ impl Tensor {
         super::cov_corrcoef::cov(self, 1, None, None)
     }
 
-    /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1.
+    /// `c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1.
     pub fn corrcoef(&self) -> Result<Tensor> {
         super::cov_corrcoef::corrcoef(self)
     }

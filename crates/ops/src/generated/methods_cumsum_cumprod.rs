@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise.
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise.
     pub fn cumsum(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumsum(self, dim, None)
     }
 
-    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise. The result is written into `self`.
+    /// `y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise. The result is written into `self`.
     pub fn cumsum_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumsum_(self, dim, None)?;
         Ok(self)
     }
 
-    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
     pub fn cumprod(&self, dim: i64) -> Result<Tensor> {
         super::cumsum_cumprod::cumprod(self, dim, None)
     }
 
-    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise. The result is written into `self`.
+    /// `y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise. The result is written into `self`.
     pub fn cumprod_(&self, dim: i64) -> Result<&Tensor> {
         super::cumsum_cumprod::cumprod_(self, dim, None)?;
         Ok(self)

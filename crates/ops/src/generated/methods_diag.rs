@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+    /// The matrix with a vector on a diagonal, or a copy of a diagonal of a matrix.
     pub fn diag(&self, diagonal: i64) -> Result<Tensor> {
         super::diag::diag(self, diagonal)
     }
 
-    /// The matrix with all elements of `self` on its diagonal.
+    /// The matrix with all elements of `self` on a diagonal.
     pub fn diagflat(&self, offset: i64) -> Result<Tensor> {
         super::diag::diagflat(self, offset)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `self[k + 1] - self[k]` along a dimension, `n` times over.
+    /// `self[k + 1] - self[k]` along a dimension, `n` times.
     pub fn diff(
         &self,
         n: i64,

@@ -16,7 +16,7 @@ impl Tensor {
         super::distances::cdist(x1, x2, p, compute_mode)
     }
 
-    /// `cdist`, by its other name.
+    /// Another name of `cdist`.
     pub fn _cdist_forward(x1: &Tensor, x2: &Tensor, p: f64, compute_mode: Option<i64>) -> Result<Tensor> {
         super::distances::_cdist_forward(x1, x2, p, compute_mode)
     }
@@ -26,7 +26,7 @@ impl Tensor {
         super::distances::_euclidean_dist(x1, x2)
     }
 
-    /// `self` added up to a size that broadcasts to its own.
+    /// `self` summed to a size that broadcasts to its own.
     pub fn sum_to_size(&self, size: &[i64]) -> Result<Tensor> {
         super::distances::sum_to_size(self, size)
     }

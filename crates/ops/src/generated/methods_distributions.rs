@@ -6,78 +6,78 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Writes uniform numbers from `from` to below `to`.
+    /// Fills `self` with random numbers of the uniform distribution from `from` to below `to`.
     pub fn uniform_(&self, from: f64, to: f64) -> Result<&Tensor> {
         super::distributions::uniform_(self, from, to, None)?;
         Ok(self)
     }
 
-    /// Writes normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
+    /// Fills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`.
     pub fn normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::normal_(self, mean, std, None)?;
         Ok(self)
     }
 
-    /// Writes numbers of the density `lambd * exp(-lambd * x)`.
+    /// Fills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`.
     pub fn exponential_(&self, lambd: f64) -> Result<&Tensor> {
         super::distributions::exponential_(self, lambd, None)?;
         Ok(self)
     }
 
-    /// Writes numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
+    /// Fills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1.
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<&Tensor> {
         super::distributions::cauchy_(self, median, sigma, None)?;
         Ok(self)
     }
 
-    /// Writes `exp(x)` for normal x of the given mean and standard deviation.
+    /// Fills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation.
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<&Tensor> {
         super::distributions::log_normal_(self, mean, std, None)?;
         Ok(self)
     }
 
-    /// Writes the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`.
+    /// Fills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`.
     pub fn geometric_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::geometric_(self, p, None)?;
         Ok(self)
     }
 
-    /// Writes random integers from 0 to the maximum up to which the dtype represents all integers.
+    /// Fills `self` with random integers from 0 to the maximum up to which the dtype represents all integers.
     pub fn random_(&self) -> Result<&Tensor> {
         super::distributions::random_(self, None)?;
         Ok(self)
     }
 
-    /// Writes whole numbers from 0 to below `to`.
+    /// Fills `self` with random integers from 0 to below `to`.
     pub fn random__to(&self, to: i64) -> Result<&Tensor> {
         super::distributions::random__to(self, to, None)?;
         Ok(self)
     }
 
-    /// Writes random integers from `from` to below `to`, or to the maximum of the dtype.
+    /// Fills `self` with random integers from `from` to below `to`, or to the maximum of the dtype.
     pub fn random__from(&self, from: i64, to: Option<i64>) -> Result<&Tensor> {
         super::distributions::random__from(self, from, to, None)?;
         Ok(self)
     }
 
-    /// Writes ones with probability `p`, and zeros.
+    /// Fills `self` with ones with probability `p`, and zeros otherwise.
     pub fn bernoulli_(&self, p: f64) -> Result<&Tensor> {
         super::distributions::bernoulli__float(self, p, None)?;
         Ok(self)
     }
 
-    /// Writes ones with the probabilities that `p` gives, and zeros.
+    /// Fills `self` with ones with the probabilities in `p`, and zeros otherwise.
     pub fn bernoulli__tensor(&self, p: &Tensor) -> Result<&Tensor> {
         super::distributions::bernoulli__tensor(self, p, None)?;
         Ok(self)
     }
 
-    /// Ones with the probabilities that `self` gives, and zeros.
+    /// Ones with the probabilities in `self`, and zeros otherwise.
     pub fn bernoulli(&self) -> Result<Tensor> {
         super::distributions::bernoulli(self, None)
     }
 
-    /// Ones with probability `p`, and zeros, in the sizes of `self`.
+    /// Ones with probability `p`, and zeros otherwise, in the sizes of `self`.
     pub fn bernoulli_p(&self, p: f64) -> Result<Tensor> {
         super::distributions::bernoulli_p(self, p, None)
     }

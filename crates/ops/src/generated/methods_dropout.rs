@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Each element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed.
+    /// Zeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept.
     pub fn native_dropout(input: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
         super::dropout::native_dropout(input, p, train)
     }
@@ -16,17 +16,17 @@ impl Tensor {
         super::dropout::native_dropout_backward(grad_output, mask, scale)
     }
 
-    /// In training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself.
+    /// In training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself.
     pub fn dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::dropout(input, p, train)
     }
 
-    /// In training, each channel zero with probability `p` and divided by `1 - p` otherwise.
+    /// In training, zeros for whole channels with probability `p` and each other element divided by `1 - p`.
     pub fn feature_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::feature_dropout(input, p, train)
     }
 
-    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance stay.
+    /// In training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved.
     pub fn alpha_dropout(input: &Tensor, p: f64, train: bool) -> Result<Tensor> {
         super::dropout::alpha_dropout(input, p, train)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The sum of products that an equation of letters names; `path` lists which operands meet, two by two.
+    /// The sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction.
     pub fn einsum(equation: &str, tensors: &[Tensor]) -> Result<Tensor> {
         super::einsum::einsum(equation, tensors, None)
     }
 
-    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others.
+    /// `sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions.
     pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
         super::einsum::inner(self, other)
     }

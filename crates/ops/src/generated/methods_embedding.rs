@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The rows of the matrix `weight` with the given indices; each index is replaced by its row.
+    /// The rows of the matrix `weight` at the given indices.
     pub fn embedding(
         weight: &Tensor,
         indices: &Tensor,
@@ -17,7 +17,7 @@ impl Tensor {
         super::embedding::embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
     }
 
-    /// What the table of `embedding` receives.
+    /// The gradient of `embedding` for `weight`.
     pub fn embedding_backward(
         grad: &Tensor,
         indices: &Tensor,
@@ -36,7 +36,7 @@ impl Tensor {
         )
     }
 
-    /// For each of `num_weights` rows the sum of the rows of `grad_output` whose index names it; row `padding_idx` stays zero.
+    /// For each of `num_weights` rows the sum of the rows of `grad_output` with that index; row `padding_idx` stays zero.
     pub fn embedding_dense_backward(
         grad_output: &Tensor,
         indices: &Tensor,

@@ -29,7 +29,7 @@ impl Tensor {
         )
     }
 
-    /// `embedding_bag`, in which the index `padding_idx` counts for nothing.
+    /// `embedding_bag`, in which the index `padding_idx` is ignored.
     pub fn embedding_bag_padding_idx(
         weight: &Tensor,
         indices: &Tensor,
@@ -54,7 +54,7 @@ impl Tensor {
         )
     }
 
-    /// `embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima.
+    /// `embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima.
     pub fn _embedding_bag(
         weight: &Tensor,
         indices: &Tensor,
@@ -79,7 +79,7 @@ impl Tensor {
         )
     }
 
-    /// `_embedding_bag`, by its other name.
+    /// Another name of `_embedding_bag`.
     pub fn _embedding_bag_forward_only(
         weight: &Tensor,
         indices: &Tensor,
@@ -135,7 +135,7 @@ impl Tensor {
         )
     }
 
-    /// The gradient of `_embedding_bag` for `weight`, of which every row is given.
+    /// The gradient of `_embedding_bag` for `weight`, as a dense tensor.
     pub fn _embedding_bag_dense_backward(
         grad: &Tensor,
         indices: &Tensor,

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar, TensorOptions};
 
 impl Tensor {
-    /// A tensor without values.
+    /// An uninitialized tensor.
     pub fn empty(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_memory_format(
@@ -73,19 +73,19 @@ impl Tensor {
         )
     }
 
-    /// Ones on the diagonal of a square matrix of zeros.
+    /// The identity matrix, `n x n`.
     pub fn eye(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::eye(n, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// Ones on the diagonal of a matrix of zeros.
+    /// A matrix, `n x m`, with ones on the diagonal and zeros elsewhere.
     pub fn eye_m(n: i64, m: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::eye_m(n, m, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// A tensor without values, of the type and device of another.
+    /// An uninitialized tensor of the given sizes, with the dtype and device of another.
     pub fn new_empty(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_empty(
@@ -98,7 +98,7 @@ impl Tensor {
         )
     }
 
-    /// A tensor without values, of the type and device of another and the given strides.
+    /// An uninitialized tensor of the given sizes and strides, with the dtype and device of another.
     pub fn new_empty_strided(
         &self,
         size: &[i64],
@@ -117,7 +117,7 @@ impl Tensor {
         )
     }
 
-    /// One value, in the type and on the device of another tensor.
+    /// A tensor filled with `fill_value`, with the dtype and device of another.
     pub fn new_full(
         &self,
         size: &[i64],
@@ -136,7 +136,7 @@ impl Tensor {
         )
     }
 
-    /// Zeros, in the type and on the device of another tensor.
+    /// A tensor of zeros, with the dtype and device of another.
     pub fn new_zeros(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_zeros(
@@ -149,7 +149,7 @@ impl Tensor {
         )
     }
 
-    /// Ones, in the type and on the device of another tensor.
+    /// A tensor of ones, with the dtype and device of another.
     pub fn new_ones(&self, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::new_ones(
@@ -162,7 +162,7 @@ impl Tensor {
         )
     }
 
-    /// A tensor without values whose dimensions lie in memory in a given order.
+    /// An uninitialized tensor whose dimensions have a given order in memory.
     pub fn empty_permuted(
         size: &[i64],
         physical_layout: &[i64],

@@ -6,22 +6,22 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The indices of the dimensions `dims` in reverse order; a copy.
+    /// A copy with the order of the elements reversed along dimensions `dims`.
     pub fn flip(&self, dims: &[i64]) -> Result<Tensor> {
         super::flip_roll::flip(self, dims)
     }
 
-    /// The columns in reverse order.
+    /// A copy with the columns in reverse order.
     pub fn fliplr(&self) -> Result<Tensor> {
         super::flip_roll::fliplr(self)
     }
 
-    /// The rows in reverse order.
+    /// A copy with the rows in reverse order.
     pub fn flipud(&self) -> Result<Tensor> {
         super::flip_roll::flipud(self)
     }
 
-    /// Elements moved by `shifts` along `dims`; those that leave at the end come in at the start.
+    /// Elements shifted by `shifts` along `dims`; those beyond the end re-enter at the start.
     pub fn roll(&self, shifts: &[i64], dims: &[i64]) -> Result<Tensor> {
         super::flip_roll::roll(self, shifts, dims)
     }

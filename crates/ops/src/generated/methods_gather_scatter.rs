@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements lie between 0 and the size of the dimension.
+    /// `out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension.
     pub fn gather(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         super::gather_scatter::gather(self, dim, index, false)
     }
@@ -33,18 +33,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// As `scatter.src`, where `reduce` is "add" or "multiply" with what is there.
+    /// `scatter.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
     pub fn scatter_reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
         super::gather_scatter::scatter_reduce(self, dim, index, src, reduce)
     }
 
-    /// As `scatter_.src`, where `reduce` is "add" or "multiply" with what is there.
+    /// `scatter_.src`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
     pub fn scatter__reduce(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<&Tensor> {
         super::gather_scatter::scatter__reduce(self, dim, index, src, reduce)?;
         Ok(self)
     }
 
-    /// As `scatter.value`, where `reduce` is "add" or "multiply" with what is there.
+    /// `scatter.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
     pub fn scatter_value_reduce(
         &self,
         dim: i64,
@@ -55,7 +55,7 @@ impl Tensor {
         super::gather_scatter::scatter_value_reduce(self, dim, index, value.into(), reduce)
     }
 
-    /// As `scatter_.value`, where `reduce` is "add" or "multiply" with what is there.
+    /// `scatter_.value`, but adds to the elements of `self` if `reduce` is "add", or multiplies them if it is "multiply".
     pub fn scatter__value_reduce(
         &self,
         dim: i64,
@@ -67,7 +67,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; sums are taken in the order of `index`.
+    /// A copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`.
     pub fn scatter_add(&self, dim: i64, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         super::gather_scatter::scatter_add(self, dim, index, src)
     }
@@ -78,18 +78,18 @@ impl Tensor {
         Ok(self)
     }
 
-    /// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`.
+    /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`.
     pub fn scatter_reduce_two(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<Tensor> {
         super::gather_scatter::scatter_reduce_two(self, dim, index, src, reduce, true)
     }
 
-    /// As `scatter.src`, where `reduce` is "sum", "mean", "prod", "amax" or "amin" of what is written, and of what was there if `include_self`. The result is written into `self`.
+    /// A copy of `self` in which the elements of `src` at one index are reduced to their "sum", "mean", "prod", "amax" or "amin", with the element of `self` if `include_self`. The result is written into `self`.
     pub fn scatter_reduce_(&self, dim: i64, index: &Tensor, src: &Tensor, reduce: &str) -> Result<&Tensor> {
         super::gather_scatter::scatter_reduce__two(self, dim, index, src, reduce, true)?;
         Ok(self)
     }
 
-    /// As `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in flat order.
+    /// `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor.
     pub fn take_along_dim(&self, indices: &Tensor, dim: Option<i64>) -> Result<Tensor> {
         super::gather_scatter::take_along_dim(self, indices, dim)
     }

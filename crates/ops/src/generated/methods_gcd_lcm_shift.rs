@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The largest common divisor; 0 for two zeros.
+    /// The greatest common divisor; 0 for two zeros.
     pub fn gcd(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::gcd(self, other)
     }
 
-    /// The largest common divisor; 0 for two zeros. The result is written into `self`.
+    /// The greatest common divisor; 0 for two zeros. The result is written into `self`.
     pub fn gcd_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::gcd_(self, other)?;
         Ok(self)
     }
 
-    /// The lowest common multiple; 0 if one of the numbers is 0.
+    /// The least common multiple; 0 if one of the numbers is 0.
     pub fn lcm(&self, other: &Tensor) -> Result<Tensor> {
         super::gcd_lcm_shift::lcm(self, other)
     }
 
-    /// The lowest common multiple; 0 if one of the numbers is 0. The result is written into `self`.
+    /// The least common multiple; 0 if one of the numbers is 0. The result is written into `self`.
     pub fn lcm_(&self, other: &Tensor) -> Result<&Tensor> {
         super::gcd_lcm_shift::lcm_(self, other)?;
         Ok(self)

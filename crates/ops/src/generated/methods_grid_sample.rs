@@ -31,7 +31,7 @@ impl Tensor {
         super::grid_sample::grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners)
     }
 
-    /// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not ask for has no elements.
+    /// The gradients of `grid_sampler_2d` for image and grid; one that `output_mask` does not request has no elements.
     pub fn grid_sampler_2d_backward(
         grad_output: &Tensor,
         input: &Tensor,
@@ -63,7 +63,7 @@ impl Tensor {
         super::grid_sample::grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)
     }
 
-    /// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not ask for has no elements.
+    /// The gradients of `grid_sampler_3d` for volume and grid; one that `output_mask` does not request has no elements.
     pub fn grid_sampler_3d_backward(
         grad_output: &Tensor,
         input: &Tensor,
@@ -84,7 +84,7 @@ impl Tensor {
         )
     }
 
-    /// `grid_sampler`, derived by the grid as often along each dimension, outermost first, as `orders` says.
+    /// `grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first.
     pub fn _grid_sample(
         input: &Tensor,
         grid: &Tensor,

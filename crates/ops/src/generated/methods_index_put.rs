@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The elements that a tensor of indices for each dimension names, all broadcast; masks stand for the indices of their true elements, and negative indices count from the back.
+    /// The elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end.
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
         super::index_put::index_tensor(self, indices)
     }
 
-    /// Writes `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order.
+    /// Writes `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them.
     pub fn index_put_(
         &self,
         indices: &[Option<Tensor>],
@@ -22,12 +22,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order.
+    /// A copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added.
     pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
         super::index_put::index_put(self, indices, values, accumulate)
     }
 
-    /// The elements of `self`, counted in flat order, that `index` names; negative indices count from the back.
+    /// The elements of the flattened `self` at `index`; negative indices count from the end.
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         super::index_put::take(self, index)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The slices of `self` along `dim` that the vector `index` names, in its order.
+    /// The slices of `self` along `dim` at the indices in `index`.
     pub fn index_select(&self, dim: i64, index: &Tensor) -> Result<Tensor> {
         super::index_select::index_select(self, dim, index)
     }
 
-    /// `grad` added up at the slices that `index_select` read.
+    /// The gradient of `index_select`: zeros, to which the slices of `grad` are added at `index`.
     pub fn index_select_backward(
         grad: &Tensor,
         self_sizes: &[i64],
@@ -21,45 +21,45 @@ impl Tensor {
         super::index_select::index_select_backward(grad, self_sizes, dim, index)
     }
 
-    /// A copy of `self` with `alpha` times the slices of `source` added to those that `index` names, in its order.
+    /// A copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order.
     pub fn index_add(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_select::index_add(self, dim, index, source, Scalar::Int(1))
     }
 
-    /// Adds `alpha` times the slices of `source` to those that `index` names, in its order.
+    /// Adds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order.
     pub fn index_add_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_select::index_add_(self, dim, index, source, Scalar::Int(1))?;
         Ok(self)
     }
 
-    /// A copy of `self` with the slices of `source` at those that `index` names; of equal indices the last one wins.
+    /// A copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins.
     pub fn index_copy(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         super::index_select::index_copy(self, dim, index, source)
     }
 
-    /// Writes the slices of `source` over those that `index` names; of equal indices the last one wins.
+    /// Replaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins.
     pub fn index_copy_(&self, dim: i64, index: &Tensor, source: &Tensor) -> Result<&Tensor> {
         super::index_select::index_copy_(self, dim, index, source)?;
         Ok(self)
     }
 
-    /// A copy of `self` with the slices that `index` names filled with `value`.
+    /// A copy of `self` with the slices at `index` filled with `value`.
     pub fn index_fill(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::index_select::index_fill_int_scalar(self, dim, index, value.into())
     }
 
-    /// Fills the slices that `index` names with `value`.
+    /// Fills the slices of `self` at `index` with `value`.
     pub fn index_fill_(&self, dim: i64, index: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::index_select::index_fill__int_scalar(self, dim, index, value.into())?;
         Ok(self)
     }
 
-    /// A copy of `self` with the slices that `index` names filled with the element of `value`.
+    /// A copy of `self` with the slices at `index` filled with the only element of `value`.
     pub fn index_fill_int_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::index_select::index_fill_int_tensor(self, dim, index, value)
     }
 
-    /// Fills the slices that `index` names with the element of `value`.
+    /// Fills the slices of `self` at `index` with the only element of `value`.
     pub fn index_fill__int_tensor(&self, dim: i64, index: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::index_select::index_fill__int_tensor(self, dim, index, value)?;
         Ok(self)

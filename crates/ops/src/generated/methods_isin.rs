@@ -6,17 +6,17 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// For each element whether it is among others.
+    /// Whether each element is in `test_elements`.
     pub fn isin(elements: &Tensor, test_elements: &Tensor) -> Result<Tensor> {
         super::isin::isin_tensor_tensor(elements, test_elements, false, false)
     }
 
-    /// For each element whether it equals a number.
+    /// Whether each element equals a number.
     pub fn isin_tensor_scalar(elements: &Tensor, test_element: impl Into<Scalar>) -> Result<Tensor> {
         super::isin::isin_tensor_scalar(elements, test_element.into(), false, false)
     }
 
-    /// Whether a number is among elements.
+    /// Whether a number is in `test_elements`.
     pub fn isin_scalar_tensor(element: impl Into<Scalar>, test_elements: &Tensor) -> Result<Tensor> {
         super::isin::isin_scalar_tensor(element.into(), test_elements, false, false)
     }

@@ -11,12 +11,12 @@ impl Tensor {
         super::kron_trace_block_diag::kron(self, other)
     }
 
-    /// `sum(self[i][i])`, the sum of a matrix's diagonal.
+    /// `sum(self[i][i])`, the sum of the diagonal of a matrix.
     pub fn trace(&self) -> Result<Tensor> {
         super::kron_trace_block_diag::trace(self)
     }
 
-    /// Matrices along a diagonal, zeros elsewhere.
+    /// A matrix with the given matrices along its diagonal and zeros elsewhere.
     pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         super::kron_trace_block_diag::block_diag(tensors)
     }

@@ -6,29 +6,29 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0.
+    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0.
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::linear::addbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
-    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    /// `beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::linear::addbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
-    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0.
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0.
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         super::linear::addr(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))
     }
 
-    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    /// `beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<&Tensor> {
         super::linear::addr_(self, vec1, vec2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
-    /// `y[i][j] = self[i] * vec2[j]`; types are promoted.
+    /// `y[i][j] = self[i] * vec2[j]`, with type promotion.
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         super::linear::outer(self, vec2)
     }
@@ -46,12 +46,12 @@ impl Tensor {
         super::linear::matmul(self, other)
     }
 
-    /// `input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type.
+    /// `input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype.
     pub fn _linear(input: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         super::linear::_linear(input, weight, bias)
     }
 
-    /// The gradient of `_linear` for its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose rows count as one matrix.
+    /// The gradient of `_linear` with respect to its weight, `grad_output^T input`: `out x in` of `.. x out` and `.. x in`, whose leading dimensions are flattened.
     pub fn _linear_weight_backward(grad_output: &Tensor, input: &Tensor) -> Result<Tensor> {
         super::linear::_linear_weight_backward(grad_output, input)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The elements where `mask` is true, in row-major order; both broadcast.
+    /// The elements where `mask` is true, in row-major order; `self` and `mask` are broadcast.
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         super::masked_select::masked_select(self, mask)
     }
 
-    /// Zeros with `grad` where `mask` is true.
+    /// The gradient of `masked_select`: zeros, with `grad` where `mask` is true.
     pub fn masked_select_backward(grad: &Tensor, input: &Tensor, mask: &Tensor) -> Result<Tensor> {
         super::masked_select::masked_select_backward(grad, input, mask)
     }

@@ -16,23 +16,23 @@ impl Tensor {
         super::matmul::bmm(self, mat2)
     }
 
-    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0.
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0.
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         super::matmul::addmm(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))
     }
 
-    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0. The result is written into `self`.
+    /// `beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0. The result is written into `self`.
     pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<&Tensor> {
         super::matmul::addmm_(self, mat1, mat2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
-    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0.
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0.
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         super::matmul::baddbmm(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))
     }
 
-    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    /// `beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<&Tensor> {
         super::matmul::baddbmm_(self, batch1, batch2, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
@@ -43,23 +43,23 @@ impl Tensor {
         super::matmul::mv(self, vec)
     }
 
-    /// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0.
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0.
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         super::matmul::addmv(self, mat, vec, Scalar::Int(1), Scalar::Int(1))
     }
 
-    /// `beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0. The result is written into `self`.
+    /// `beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0. The result is written into `self`.
     pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<&Tensor> {
         super::matmul::addmv_(self, mat, vec, Scalar::Int(1), Scalar::Int(1))?;
         Ok(self)
     }
 
-    /// `sum(self * tensor)` of two vectors; a tensor of no dimensions.
+    /// `sum(self * tensor)` of two vectors, a tensor without dimensions.
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
         super::matmul::dot(self, tensor)
     }
 
-    /// As `dot`: real numbers are their own conjugates.
+    /// `dot`: all dtypes are real.
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
         super::matmul::vdot(self, other)
     }

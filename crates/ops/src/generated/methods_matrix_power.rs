@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// As `linalg_matrix_power`.
+    /// Another name of `linalg_matrix_power`.
     pub fn matrix_power(&self, n: i64) -> Result<Tensor> {
         super::matrix_power::matrix_power(self, n)
     }

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `max(self)` of all elements; NaN where there is one. Of no elements it is an error.
+    /// `max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements.
     pub fn max(&self) -> Result<Tensor> {
         super::max_min::max(self)
     }
@@ -31,7 +31,7 @@ impl Tensor {
         super::max_min::argmax(self, dim, keepdim)
     }
 
-    /// `min(self)` of all elements; NaN where there is one. Of no elements it is an error.
+    /// `min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements.
     pub fn min(&self) -> Result<Tensor> {
         super::max_min::min(self)
     }

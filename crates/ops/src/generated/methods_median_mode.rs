@@ -11,12 +11,12 @@ impl Tensor {
         super::median_mode::kthvalue(self, k, dim, keepdim)
     }
 
-    /// Of the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one.
+    /// The lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
     pub fn median(&self) -> Result<Tensor> {
         super::median_mode::median(self)
     }
 
-    /// Of the n elements along a dimension in order the one at `floor((n - 1) / 2)`, the lower median, and where it stands; NaN where there is one.
+    /// The lower median along a dimension and its index: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one.
     pub fn median_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::median_mode::median_dim(self, dim, keepdim)
     }
@@ -26,12 +26,12 @@ impl Tensor {
         super::median_mode::nanmedian(self)
     }
 
-    /// `median` of the elements along a dimension that are not NaN, and where it stands.
+    /// `median` along a dimension of the elements that are not NaN, and its index.
     pub fn nanmedian_dim(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::median_mode::nanmedian_dim(self, dim, keepdim)
     }
 
-    /// The most frequent element along a dimension, of several the smallest, and its last index.
+    /// The most frequent element along a dimension, the smallest if there are several, and its last index.
     pub fn mode(&self, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
         super::median_mode::mode(self, dim, keepdim)
     }

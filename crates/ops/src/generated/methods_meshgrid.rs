@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Each vector along a dimension of its own, repeated along those of the others.
+    /// Each vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others.
     pub fn meshgrid(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
         super::meshgrid::meshgrid(tensors)
     }
 
-    /// As `meshgrid`; with `indexing` of "xy" the first two dimensions are exchanged.
+    /// `meshgrid`; with an `indexing` of "xy" the first two dimensions are exchanged.
     pub fn meshgrid_indexing(tensors: &[Tensor], indexing: &str) -> Result<Vec<Tensor>> {
         super::meshgrid::meshgrid_indexing(tensors, indexing)
     }

@@ -6,52 +6,52 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `length` indices of a dimension from `start`.
+    /// A view of `length` indices of a dimension from `start` on.
     pub fn narrow(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         super::movedim_flatten::narrow(self, dim, start, length)
     }
 
-    /// A view of `length` elements of a dimension from the index that a tensor holds.
+    /// A view of `length` indices of a dimension from the index in a tensor without dimensions on.
     pub fn narrow_tensor(&self, dim: i64, start: &Tensor, length: i64) -> Result<Tensor> {
         super::movedim_flatten::narrow_tensor(self, dim, start, length)
     }
 
-    /// The same elements in the sizes of `other`, without a copy.
+    /// A view with the sizes of `other`.
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::view_as(self, other)
     }
 
-    /// The same elements in the sizes of `other`, without a copy where the strides allow it.
+    /// A view with the sizes of `other`, or a copy if the strides allow no view.
     pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::reshape_as(self, other)
     }
 
-    /// Dimensions of size one, repeated to the sizes of `other` without a copy.
+    /// A view with dimensions of size 1 expanded to the sizes of `other`.
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
         super::movedim_flatten::expand_as(self, other)
     }
 
-    /// Dimensions of size one, repeated to `size` without a copy.
+    /// A view with dimensions of size 1 expanded to `size`.
     pub fn broadcast_to(&self, size: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::broadcast_to(self, size)
     }
 
-    /// Every tensor, repeated without a copy to the sizes that all broadcast to.
+    /// Views of the tensors, expanded to the sizes that all broadcast to.
     pub fn broadcast_tensors(tensors: &[Tensor]) -> Result<Vec<Tensor>> {
         super::movedim_flatten::broadcast_tensors(tensors)
     }
 
-    /// Dimensions `start_dim` to `end_dim` as one, without a copy where the strides allow it.
+    /// Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it.
     pub fn flatten(&self, start_dim: i64, end_dim: i64) -> Result<Tensor> {
         super::movedim_flatten::flatten_using_ints(self, start_dim, end_dim)
     }
 
-    /// All elements as one dimension, without a copy where the strides allow it.
+    /// All elements as one dimension, without a copy if the strides allow it.
     pub fn ravel(&self) -> Result<Tensor> {
         super::movedim_flatten::ravel(self)
     }
 
-    /// Dimension `dim` cut into several of `sizes`, one of which may be -1.
+    /// A view with dimension `dim` split into several of `sizes`, one of which may be -1.
     pub fn unflatten(&self, dim: i64, sizes: &[i64]) -> Result<Tensor> {
         super::movedim_flatten::unflatten_int(self, dim, sizes)
     }
@@ -86,17 +86,17 @@ impl Tensor {
         super::movedim_flatten::swapdims(self, dim0, dim1)
     }
 
-    /// The dimensions in reverse order.
+    /// A view with the dimensions in reverse order.
     pub fn numpy_T(&self) -> Result<Tensor> {
         super::movedim_flatten::numpy_T(self)
     }
 
-    /// The last two dimensions exchanged.
+    /// A view with the last two dimensions exchanged.
     pub fn mT(&self) -> Result<Tensor> {
         super::movedim_flatten::mT(self)
     }
 
-    /// The last two dimensions exchanged; real numbers are their own conjugates.
+    /// A view with the last two dimensions exchanged; all dtypes are real.
     pub fn adjoint(&self) -> Result<Tensor> {
         super::movedim_flatten::adjoint(self)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
+    /// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
     pub fn linalg_multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
         super::multi_dot::linalg_multi_dot(tensors)
     }
 
-    /// As `linalg_multi_dot`, of matrices only.
+    /// `linalg_multi_dot` of matrices only.
     pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
         super::multi_dot::chain_matmul(matrices)
     }

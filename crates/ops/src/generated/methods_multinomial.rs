@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Indices drawn from each row of probabilities, with or without replacement.
+    /// Indices sampled from each row of probabilities, with or without replacement.
     pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
         super::multinomial::multinomial(self, num_samples, replacement, None)
     }

@@ -11,7 +11,7 @@ impl Tensor {
         super::nonzero::nonzero_static(self, size, -1)
     }
 
-    /// The indices of the elements that are not zero, a row for each, in row-major order.
+    /// The indices of the nonzero elements, a row for each, in row-major order.
     pub fn nonzero(&self) -> Result<Tensor> {
         super::nonzero::nonzero(self)
     }
@@ -21,7 +21,7 @@ impl Tensor {
         super::nonzero::argwhere(self)
     }
 
-    /// The indices of the elements that are not zero, a vector for each dimension.
+    /// The indices of the nonzero elements, a vector for each dimension.
     pub fn nonzero_numpy(&self) -> Result<Vec<Tensor>> {
         super::nonzero::nonzero_numpy(self)
     }

@@ -215,7 +215,7 @@ impl Tensor {
         super::normalization::_native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, eps)
     }
 
-    /// `native_batch_norm` with running statistics that stay as they are.
+    /// `native_batch_norm` with running statistics, which are not updated.
     pub fn _native_batch_norm_legit_no_training(
         input: &Tensor,
         weight: Option<&Tensor>,

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Generator, Result};
 
 impl Tensor {
-    /// Counts of successes among `count` trials of probability `prob`: of the binomial distribution.
+    /// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
     pub fn binomial(count: &Tensor, prob: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
         super::poisson_binomial::binomial(count, prob, generator)
     }

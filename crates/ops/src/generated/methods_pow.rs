@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self^exponent`, for a number `exponent`; integers take no negative one.
+    /// `self^exponent`, for a number `exponent`, which must not be negative for integers.
     pub fn pow(&self, exponent: impl Into<Scalar>) -> Result<Tensor> {
         super::pow::pow_tensor_scalar(self, exponent.into())
     }
 
-    /// `self^exponent`, for a number `exponent`; integers take no negative one. The result is written into `self`.
+    /// `self^exponent`, for a number `exponent`, which must not be negative for integers. The result is written into `self`.
     pub fn pow_(&self, exponent: impl Into<Scalar>) -> Result<&Tensor> {
         super::pow::pow__scalar(self, exponent.into())?;
         Ok(self)
     }
 
-    /// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
+    /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
     pub fn pow_tensor_tensor(&self, exponent: &Tensor) -> Result<Tensor> {
         super::pow::pow_tensor_tensor(self, exponent)
     }
 
-    /// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part. The result is written into `self`.
+    /// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated. The result is written into `self`.
     pub fn pow__tensor(&self, exponent: &Tensor) -> Result<&Tensor> {
         super::pow::pow__tensor(self, exponent)?;
         Ok(self)

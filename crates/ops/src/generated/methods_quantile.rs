@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
     pub fn quantile(&self, q: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::quantile::quantile(self, q, dim, keepdim, "linear")
     }
 
-    /// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+    /// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
     pub fn quantile_scalar(&self, q: f64, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {
         super::quantile::quantile_scalar(self, q, dim, keepdim, "linear")
     }

@@ -6,13 +6,13 @@ use crate::Tensor;
 use flambeau_core::{Generator, Result, TensorOptions};
 
 impl Tensor {
-    /// Uniform numbers from 0 to below 1.
+    /// Random numbers of the uniform distribution from 0 to below 1.
     pub fn rand(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::rand(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// Uniform numbers from 0 to below 1, from a generator.
+    /// Random numbers of the uniform distribution from 0 to below 1, from a generator.
     pub fn rand_generator(
         size: &[i64],
         generator: Option<&Generator>,
@@ -29,13 +29,13 @@ impl Tensor {
         )
     }
 
-    /// Normal numbers of mean 0 and standard deviation 1.
+    /// Random numbers of the standard normal distribution.
     pub fn randn(size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randn(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// Normal numbers of mean 0 and standard deviation 1, from a generator.
+    /// Random numbers of the standard normal distribution, from a generator.
     pub fn randn_generator(
         size: &[i64],
         generator: Option<&Generator>,
@@ -52,7 +52,7 @@ impl Tensor {
         )
     }
 
-    /// Whole numbers from 0 to below `high`.
+    /// Random integers from 0 to below `high`.
     pub fn randint(high: i64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::randint(
@@ -65,7 +65,7 @@ impl Tensor {
         )
     }
 
-    /// Whole numbers from 0 to below `high`, from a generator.
+    /// Random integers from 0 to below `high`, from a generator.
     pub fn randint_generator(
         high: i64,
         size: &[i64],
@@ -84,7 +84,7 @@ impl Tensor {
         )
     }
 
-    /// Whole numbers from `low` to below `high`.
+    /// Random integers from `low` to below `high`.
     pub fn randint_low(
         low: i64,
         high: i64,
@@ -103,7 +103,7 @@ impl Tensor {
         )
     }
 
-    /// Whole numbers from `low` to below `high`, from a generator.
+    /// Random integers from `low` to below `high`, from a generator.
     pub fn randint_low_generator(
         low: i64,
         high: i64,
@@ -124,7 +124,7 @@ impl Tensor {
         )
     }
 
-    /// Normal numbers of one mean and one standard deviation.
+    /// Random numbers of the normal distribution with one mean and one standard deviation.
     pub fn normal(mean: f64, std: f64, size: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::rand_randn::normal_float_float(
@@ -139,17 +139,17 @@ impl Tensor {
         )
     }
 
-    /// Normal numbers of a mean each and one standard deviation.
+    /// Random numbers of the normal distribution with a mean for each element and one standard deviation.
     pub fn normal_tensor_float(mean: &Tensor, std: f64) -> Result<Tensor> {
         super::rand_randn::normal_tensor_float(mean, std, None)
     }
 
-    /// Normal numbers of one mean and a standard deviation each.
+    /// Random numbers of the normal distribution with one mean and a standard deviation for each element.
     pub fn normal_float_tensor(mean: f64, std: &Tensor) -> Result<Tensor> {
         super::rand_randn::normal_float_tensor(mean, std, None)
     }
 
-    /// Normal numbers of a mean and a standard deviation each.
+    /// Random numbers of the normal distribution with a mean and a standard deviation for each element.
     pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor) -> Result<Tensor> {
         super::rand_randn::normal_tensor_tensor(mean, std, None)
     }

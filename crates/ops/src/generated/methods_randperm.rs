@@ -6,13 +6,13 @@ use crate::Tensor;
 use flambeau_core::{Generator, Result, TensorOptions};
 
 impl Tensor {
-    /// The numbers from 0 to below `n`, in a random order.
+    /// A random permutation of the integers from 0 to below `n`.
     pub fn randperm(n: i64, options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::randperm::randperm(n, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// The numbers from 0 to below `n`, in a random order, from a generator.
+    /// A random permutation of the integers from 0 to below `n`, from a generator.
     pub fn randperm_generator(
         n: i64,
         generator: Option<&Generator>,

@@ -6,27 +6,27 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `self` repeated `repeats[d]` times along each dimension; additional ones come first.
+    /// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
     pub fn repeat(&self, repeats: &[i64]) -> Result<Tensor> {
         super::repeat::repeat(self, repeats)
     }
 
-    /// As `repeat`, with as many leading ones as `dims` lacks.
+    /// `repeat`, with `dims` extended by leading ones to the number of dimensions.
     pub fn tile(&self, dims: &[i64]) -> Result<Tensor> {
         super::repeat::tile(self, dims)
     }
 
-    /// Every index of the vector `repeats`, as often as the element there says.
+    /// Each index of the vector `repeats`, repeated as many times as the element there says.
     pub fn repeat_interleave(repeats: &Tensor) -> Result<Tensor> {
         super::repeat::repeat_interleave_tensor(repeats, None)
     }
 
-    /// Each index of a dimension (of all elements, where none is given) as often as `repeats` says of it.
+    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
     pub fn repeat_interleave_self_tensor(&self, repeats: &Tensor, dim: Option<i64>) -> Result<Tensor> {
         super::repeat::repeat_interleave_self_tensor(self, repeats, dim, None)
     }
 
-    /// Each index of a dimension (of all elements, where none is given) `repeats` times.
+    /// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
     pub fn repeat_interleave_self_int(&self, repeats: i64, dim: Option<i64>) -> Result<Tensor> {
         super::repeat::repeat_interleave_self_int(self, repeats, dim, None)
     }

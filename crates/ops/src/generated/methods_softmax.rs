@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, ScalarType};
 
 impl Tensor {
-    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, of elements converted to `dtype` first.
+    /// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
     pub fn softmax(&self, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
         super::softmax::softmax_int(self, dim, dtype)
     }
@@ -21,7 +21,7 @@ impl Tensor {
         super::softmax::_softmax_backward_data(grad_output, output, dim, input_dtype)
     }
 
-    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of elements converted to `dtype` first.
+    /// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
     pub fn log_softmax(&self, dim: i64, dtype: Option<ScalarType>) -> Result<Tensor> {
         super::softmax::log_softmax_int(self, dim, dtype)
     }

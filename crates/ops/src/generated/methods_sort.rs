@@ -16,17 +16,17 @@ impl Tensor {
         super::sort::sort_stable(self, stable, -1, false)
     }
 
-    /// The indices that put the elements along `dim` in order.
+    /// The indices that sort the elements along `dim`.
     pub fn argsort(&self, dim: i64, descending: bool) -> Result<Tensor> {
         super::sort::argsort(self, dim, descending)
     }
 
-    /// The indices that put the elements along `dim` in order; equal elements keep theirs.
+    /// The indices that sort the elements along `dim`; equal elements keep their order.
     pub fn argsort_stable(&self, stable: bool) -> Result<Tensor> {
         super::sort::argsort_stable(self, stable, -1, false)
     }
 
-    /// The elements along the first dimension in order.
+    /// The elements sorted along the first dimension.
     pub fn msort(&self) -> Result<Tensor> {
         super::sort::msort(self)
     }

@@ -6,39 +6,39 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `self` itself; bool has no sign.
+    /// `self` itself; not defined for bool.
     pub fn positive(&self) -> Result<Tensor> {
         super::special::positive(self)
     }
 
-    /// `sin(pi * self) / (pi * self)`, and 1 at 0.
+    /// `sin(pi * self) / (pi * self)`, but 1 at 0.
     pub fn sinc(&self) -> Result<Tensor> {
         super::special::sinc(self)
     }
 
-    /// `sin(pi * self) / (pi * self)`, and 1 at 0. The result is written into `self`.
+    /// `sin(pi * self) / (pi * self)`, but 1 at 0. The result is written into `self`.
     pub fn sinc_(&self) -> Result<&Tensor> {
         super::special::sinc_(self)?;
         Ok(self)
     }
 
-    /// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
+    /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
     pub fn logit(&self, eps: Option<f64>) -> Result<Tensor> {
         super::special::logit(self, eps)
     }
 
-    /// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one. The result is written into `self`.
+    /// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given. The result is written into `self`.
     pub fn logit_(&self, eps: Option<f64>) -> Result<&Tensor> {
         super::special::logit_(self, eps)?;
         Ok(self)
     }
 
-    /// `self * log(other)`, and 0 where `self` is 0.
+    /// `self * log(other)`, but 0 where `self` is 0.
     pub fn xlogy(&self, other: &Tensor) -> Result<Tensor> {
         super::special::xlogy_tensor(self, other)
     }
 
-    /// `self * log(other)`, and 0 where `self` is 0. The result is written into `self`.
+    /// `self * log(other)`, but 0 where `self` is 0. The result is written into `self`.
     pub fn xlogy_(&self, other: &Tensor) -> Result<&Tensor> {
         super::special::xlogy__tensor(self, other)?;
         Ok(self)
@@ -65,12 +65,12 @@ impl Tensor {
         super::special::logaddexp2(self, other)
     }
 
-    /// 0 below 0, 1 above, and `values` at 0; of one type.
+    /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
     pub fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
         super::special::heaviside(self, values)
     }
 
-    /// 0 below 0, 1 above, and `values` at 0; of one type. The result is written into `self`.
+    /// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype. The result is written into `self`.
     pub fn heaviside_(&self, values: &Tensor) -> Result<&Tensor> {
         super::special::heaviside_(self, values)?;
         Ok(self)
@@ -98,17 +98,17 @@ impl Tensor {
         Ok(self)
     }
 
-    /// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
+    /// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
     pub fn frexp(&self) -> Result<(Tensor, Tensor)> {
         super::special::frexp_tensor(self)
     }
 
-    /// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
+    /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
     pub fn nan_to_num(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<Tensor> {
         super::special::nan_to_num(self, nan, posinf, neginf)
     }
 
-    /// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype. The result is written into `self`.
+    /// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers. The result is written into `self`.
     pub fn nan_to_num_(&self, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>) -> Result<&Tensor> {
         super::special::nan_to_num_(self, nan, posinf, neginf)?;
         Ok(self)
@@ -136,7 +136,7 @@ impl Tensor {
         Ok(self)
     }
 
-    /// True everywhere: no type is complex.
+    /// Whether each element is real, which is true: no dtype is complex.
     pub fn isreal(&self) -> Result<Tensor> {
         super::special::isreal(self)
     }

@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The number whose `erf` is each element, from -1 to 1.
+    /// The inverse of `erf`, for elements from -1 to 1.
     pub fn erfinv(&self) -> Result<Tensor> {
         super::special_scalar::erfinv(self)
     }
 
-    /// The number whose `erf` is each element, from -1 to 1. The result is written into `self`.
+    /// The inverse of `erf`, for elements from -1 to 1. The result is written into `self`.
     pub fn erfinv_(&self) -> Result<&Tensor> {
         super::special_scalar::erfinv_(self)?;
         Ok(self)
     }
 
-    /// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
+    /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
     pub fn lgamma(&self) -> Result<Tensor> {
         super::special_scalar::lgamma(self)
     }
 
-    /// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function. The result is written into `self`.
+    /// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function. The result is written into `self`.
     pub fn lgamma_(&self) -> Result<&Tensor> {
         super::special_scalar::lgamma_(self)?;
         Ok(self)
@@ -94,72 +94,72 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
     pub fn special_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t(x, n)
     }
 
-    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
     pub fn special_chebyshev_polynomial_t_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t_x_scalar(x.into(), n)
     }
 
-    /// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
+    /// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
     pub fn special_chebyshev_polynomial_t_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
-    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
     pub fn special_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u(x, n)
     }
 
-    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
     pub fn special_chebyshev_polynomial_u_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u_x_scalar(x.into(), n)
     }
 
-    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
+    /// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
     pub fn special_chebyshev_polynomial_u_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
-    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
     pub fn special_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v(x, n)
     }
 
-    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
     pub fn special_chebyshev_polynomial_v_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v_x_scalar(x.into(), n)
     }
 
-    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
+    /// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
     pub fn special_chebyshev_polynomial_v_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
-    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
     pub fn special_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w(x, n)
     }
 
-    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
     pub fn special_chebyshev_polynomial_w_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w_x_scalar(x.into(), n)
     }
 
-    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
+    /// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
     pub fn special_chebyshev_polynomial_w_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
-    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_t(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_t(x, n)
     }
 
-    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_t_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -167,7 +167,7 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_t_x_scalar(x.into(), n)
     }
 
-    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
+    /// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_t_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -175,12 +175,12 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_t_n_scalar(x, n.into())
     }
 
-    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_u(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_u(x, n)
     }
 
-    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_u_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -188,7 +188,7 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_u_x_scalar(x.into(), n)
     }
 
-    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
+    /// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_u_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -196,12 +196,12 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_u_n_scalar(x, n.into())
     }
 
-    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_v(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_v(x, n)
     }
 
-    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_v_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -209,7 +209,7 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_v_x_scalar(x.into(), n)
     }
 
-    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
+    /// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_v_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -217,12 +217,12 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_v_n_scalar(x, n.into())
     }
 
-    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
     pub fn special_shifted_chebyshev_polynomial_w(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_shifted_chebyshev_polynomial_w(x, n)
     }
 
-    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
     pub fn special_shifted_chebyshev_polynomial_w_x_scalar(
         x: impl Into<Scalar>,
         n: &Tensor,
@@ -230,7 +230,7 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_w_x_scalar(x.into(), n)
     }
 
-    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
+    /// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
     pub fn special_shifted_chebyshev_polynomial_w_n_scalar(
         x: &Tensor,
         n: impl Into<Scalar>,
@@ -238,62 +238,62 @@ impl Tensor {
         super::special_scalar::special_shifted_chebyshev_polynomial_w_n_scalar(x, n.into())
     }
 
-    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
     pub fn special_hermite_polynomial_h(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h(x, n)
     }
 
-    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
     pub fn special_hermite_polynomial_h_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h_x_scalar(x.into(), n)
     }
 
-    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
+    /// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
     pub fn special_hermite_polynomial_h_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_h_n_scalar(x, n.into())
     }
 
-    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
     pub fn special_hermite_polynomial_he(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he(x, n)
     }
 
-    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
     pub fn special_hermite_polynomial_he_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he_x_scalar(x.into(), n)
     }
 
-    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
+    /// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
     pub fn special_hermite_polynomial_he_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_hermite_polynomial_he_n_scalar(x, n.into())
     }
 
-    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
     pub fn special_laguerre_polynomial_l(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l(x, n)
     }
 
-    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
     pub fn special_laguerre_polynomial_l_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l_x_scalar(x.into(), n)
     }
 
-    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
+    /// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
     pub fn special_laguerre_polynomial_l_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_laguerre_polynomial_l_n_scalar(x, n.into())
     }
 
-    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
     pub fn special_legendre_polynomial_p(x: &Tensor, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_legendre_polynomial_p(x, n)
     }
 
-    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
     pub fn special_legendre_polynomial_p_x_scalar(x: impl Into<Scalar>, n: &Tensor) -> Result<Tensor> {
         super::special_scalar::special_legendre_polynomial_p_x_scalar(x.into(), n)
     }
 
-    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
+    /// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
     pub fn special_legendre_polynomial_p_n_scalar(x: &Tensor, n: impl Into<Scalar>) -> Result<Tensor> {
         super::special_scalar::special_legendre_polynomial_p_n_scalar(x, n.into())
     }

@@ -6,37 +6,37 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The pieces of `split`, each of which may be written in place.
+    /// The pieces of `split`, each of which autograd allows to be written in place.
     pub fn unsafe_split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_split_tensor(self, split_size, dim)
     }
 
-    /// The pieces of `split_with_sizes`, each of which may be written in place.
+    /// The pieces of `split_with_sizes`, each of which autograd allows to be written in place.
     pub fn unsafe_split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_split_with_sizes(self, split_sizes, dim)
     }
 
-    /// The pieces of `chunk`, each of which may be written in place.
+    /// The pieces of `chunk`, each of which autograd allows to be written in place.
     pub fn unsafe_chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unsafe_chunk(self, chunks, dim)
     }
 
-    /// Equal pieces along columns.
+    /// Equal pieces along the second dimension, of a vector along the only one.
     pub fn hsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
         super::split::hsplit_int(self, sections)
     }
 
-    /// Pieces along columns between the given indices.
+    /// Pieces along the second dimension (of a vector along the only one), split at the given indices.
     pub fn hsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::hsplit_array(self, indices)
     }
 
-    /// Equal pieces along rows.
+    /// Equal pieces along the first dimension.
     pub fn vsplit(&self, sections: i64) -> Result<Vec<Tensor>> {
         super::split::vsplit_int(self, sections)
     }
 
-    /// Pieces along rows between the given indices.
+    /// Pieces along the first dimension, split at the given indices.
     pub fn vsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::vsplit_array(self, indices)
     }
@@ -46,42 +46,42 @@ impl Tensor {
         super::split::dsplit_int(self, sections)
     }
 
-    /// Pieces along the third dimension between the given indices.
+    /// Pieces along the third dimension, split at the given indices.
     pub fn dsplit_array(&self, indices: &[i64]) -> Result<Vec<Tensor>> {
         super::split::dsplit_array(self, indices)
     }
 
-    /// Views of `split_size` indices of a dimension each; the last has what is left.
+    /// Views of `split_size` indices of a dimension each; the last one may be smaller.
     pub fn split(&self, split_size: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_tensor(self, split_size, dim)
     }
 
-    /// Views of the given sizes, which add up to the dimension's.
+    /// Views of the given sizes, whose sum must be the size of the dimension.
     pub fn split_sizes(&self, split_size: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_sizes(self, split_size, dim)
     }
 
-    /// Views of the given sizes, which add up to the dimension's.
+    /// Views of the given sizes, whose sum must be the size of the dimension.
     pub fn split_with_sizes(&self, split_sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::split_with_sizes(self, split_sizes, dim)
     }
 
-    /// At most `chunks` views of equal size; the last may be smaller.
+    /// At most `chunks` views of equal size; the last one may be smaller.
     pub fn chunk(&self, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::chunk(self, chunks, dim)
     }
 
-    /// Just `sections` views; the first ones are larger by one where the size does not divide.
+    /// Exactly `sections` views; if they do not divide the size, the first ones are larger by one.
     pub fn tensor_split(&self, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_sections(self, sections, dim)
     }
 
-    /// Views between the given indices of a dimension, which may be negative or out of range as those of a slice.
+    /// Views split at the given indices of a dimension, which are clamped as those of a slice.
     pub fn tensor_split_indices(&self, indices: &[i64], dim: i64) -> Result<Vec<Tensor>> {
         super::split::tensor_split_indices(self, indices, dim)
     }
 
-    /// Views between the indices that a tensor holds, or as many views as the number that it holds.
+    /// Views split at the indices in a vector, or as many views as a tensor without dimensions says.
     pub fn tensor_split_tensor_indices_or_sections(
         &self,
         tensor_indices_or_sections: &Tensor,
@@ -90,7 +90,7 @@ impl Tensor {
         super::split::tensor_split_tensor_indices_or_sections(self, tensor_indices_or_sections, dim)
     }
 
-    /// Every index of a dimension, as a view without it.
+    /// The slices of a dimension, which is removed, as views.
     pub fn unbind(&self, dim: i64) -> Result<Vec<Tensor>> {
         super::split::unbind_int(self, dim)
     }

@@ -6,77 +6,77 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The sum of all elements; integers add up in int64 unless `dtype` says otherwise.
+    /// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
     pub fn sum(&self) -> Result<Tensor> {
         super::sum_prod_any::sum(self, None)
     }
 
-    /// The sum along the given dimensions, or along all; integers add up in int64 unless `dtype` says otherwise.
+    /// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
     pub fn sum_dim_intlist(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::sum_dim_intlist(self, dim, keepdim, None)
     }
 
-    /// `sum(self)` along the given dimensions over what is not NaN.
+    /// `sum(self)` along the given dimensions, with NaN counted as 0.
     pub fn nansum(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::nansum(self, dim, keepdim, None)
     }
 
-    /// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
+    /// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
     pub fn mean(&self) -> Result<Tensor> {
         super::sum_prod_any::mean(self, None)
     }
 
-    /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
+    /// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
     pub fn mean_dim(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::mean_dim(self, dim, keepdim, None)
     }
 
-    /// The product of all elements; integers multiply in int64 unless `dtype` says otherwise.
+    /// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
     pub fn prod(&self) -> Result<Tensor> {
         super::sum_prod_any::prod(self, None)
     }
 
-    /// The product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+    /// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
     pub fn prod_dim_int(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::prod_dim_int(self, dim, keepdim, None)
     }
 
-    /// Whether some element differs from zero; of uint8 as uint8, else as bool.
+    /// Whether any element is nonzero; the result is bool, but uint8 for uint8.
     pub fn any(&self) -> Result<Tensor> {
         super::sum_prod_any::any(self)
     }
 
-    /// Whether some element along a dimension differs from zero.
+    /// Whether any element along a dimension is nonzero.
     pub fn any_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::any_dim(self, dim, keepdim)
     }
 
-    /// Whether some element along the given dimensions differs from zero; an empty list reduces nothing.
+    /// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
     pub fn any_dims(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::any_dims(self, dim, keepdim)
     }
 
-    /// Whether every element differs from zero; of uint8 as uint8, else as bool.
+    /// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
     pub fn all(&self) -> Result<Tensor> {
         super::sum_prod_any::all(self)
     }
 
-    /// Whether every element along a dimension differs from zero.
+    /// Whether all elements along a dimension are nonzero.
     pub fn all_dim(&self, dim: i64, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::all_dim(self, dim, keepdim)
     }
 
-    /// Whether every element along the given dimensions differs from zero; an empty list reduces nothing.
+    /// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
     pub fn all_dims(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::all_dims(self, dim, keepdim)
     }
 
-    /// How many elements differ from zero, along one dimension or in all.
+    /// The number of nonzero elements, along one dimension or of all.
     pub fn count_nonzero(&self, dim: Option<i64>) -> Result<Tensor> {
         super::sum_prod_any::count_nonzero(self, dim)
     }
 
-    /// How many elements along the given dimensions differ from zero, as int64.
+    /// The number of nonzero elements along the given dimensions, as int64.
     pub fn count_nonzero_dim_intlist(&self, dim: &[i64]) -> Result<Tensor> {
         super::sum_prod_any::count_nonzero_dim_intlist(self, dim)
     }
@@ -86,7 +86,7 @@ impl Tensor {
         super::sum_prod_any::logsumexp(self, dim, keepdim)
     }
 
-    /// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
+    /// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
     pub fn nanmean(&self, dim: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
         super::sum_prod_any::nanmean(self, dim, keepdim, None)
     }

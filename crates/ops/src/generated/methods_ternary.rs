@@ -50,34 +50,34 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
+    /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
     pub fn clamp(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
         super::ternary::clamp(self, min, max)
     }
 
-    /// `min(max(self, min), max)`, without the limits that are not given; NaN stays. The result is written into `self`.
+    /// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated. The result is written into `self`.
     pub fn clamp_(&self, min: Option<Scalar>, max: Option<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_(self, min, max)?;
         Ok(self)
     }
 
-    /// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
+    /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
     pub fn clamp_tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<Tensor> {
         super::ternary::clamp_tensor(self, min, max)
     }
 
-    /// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins. The result is written into `self`.
+    /// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated. The result is written into `self`.
     pub fn clamp__tensor(&self, min: Option<&Tensor>, max: Option<&Tensor>) -> Result<&Tensor> {
         super::ternary::clamp__tensor(self, min, max)?;
         Ok(self)
     }
 
-    /// `max(self, min)`, for a number `min`; NaN stays.
+    /// `max(self, min)`, for a number `min`; NaN is propagated.
     pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_min(self, min.into())
     }
 
-    /// `max(self, min)`, for a number `min`; NaN stays. The result is written into `self`.
+    /// `max(self, min)`, for a number `min`; NaN is propagated. The result is written into `self`.
     pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_min_(self, min.into())?;
         Ok(self)
@@ -94,12 +94,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `min(self, max)`, for a number `max`; NaN stays.
+    /// `min(self, max)`, for a number `max`; NaN is propagated.
     pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
         super::ternary::clamp_max(self, max.into())
     }
 
-    /// `min(self, max)`, for a number `max`; NaN stays. The result is written into `self`.
+    /// `min(self, max)`, for a number `max`; NaN is propagated. The result is written into `self`.
     pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
         super::ternary::clamp_max_(self, max.into())?;
         Ok(self)

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Device, MemoryFormat, Result, ScalarType, TensorOptions};
 
 impl Tensor {
-    /// `self` where its elements lie in the order of `memory_format`, else a copy that does.
+    /// `self` if it has the memory format `memory_format`, else a copy that has.
     pub fn contiguous(&self) -> Result<Tensor> {
         super::to_contiguous::contiguous(self, MemoryFormat::Contiguous)
     }
 
-    /// `self`: there are real numbers only.
+    /// `self`: all dtypes are real.
     pub fn conj(&self) -> Result<Tensor> {
         super::to_contiguous::conj(self)
     }
@@ -26,12 +26,12 @@ impl Tensor {
         super::to_contiguous::resolve_neg(self)
     }
 
-    /// `self`: there are real numbers only.
+    /// `self`: all dtypes are real.
     pub fn conj_physical(&self) -> Result<Tensor> {
         super::to_contiguous::conj_physical(self)
     }
 
-    /// `self`: there are real numbers only. The result is written into `self`.
+    /// `self`: all dtypes are real. The result is written into `self`.
     pub fn conj_physical_(&self) -> Result<&Tensor> {
         super::to_contiguous::conj_physical_(self)?;
         Ok(self)
@@ -52,7 +52,7 @@ impl Tensor {
         )
     }
 
-    /// `self` where it is on that device and of that type, else a converted copy.
+    /// `self` if it has the given device and dtype, else a converted copy.
     pub fn to_device(
         &self,
         device: Device,
@@ -64,7 +64,7 @@ impl Tensor {
         super::to_contiguous::to_device(self, device, dtype, non_blocking, copy, memory_format)
     }
 
-    /// `self` where it is of that type, else a converted copy.
+    /// `self` if it has the given dtype, else a converted copy.
     pub fn to_dtype(
         &self,
         dtype: ScalarType,
@@ -75,7 +75,7 @@ impl Tensor {
         super::to_contiguous::to_dtype(self, dtype, non_blocking, copy, memory_format)
     }
 
-    /// `self` where it has the type and device of `other`, else a converted copy.
+    /// `self` if it has the dtype and device of `other`, else a converted copy.
     pub fn to_other(
         &self,
         other: &Tensor,
@@ -86,7 +86,7 @@ impl Tensor {
         super::to_contiguous::to_other(self, other, non_blocking, copy, memory_format)
     }
 
-    /// `self` where it has the type and device of `other`, else a converted copy.
+    /// `self` if it has the dtype and device of `other`, else a converted copy.
     pub fn type_as(&self, other: &Tensor) -> Result<Tensor> {
         super::to_contiguous::type_as(self, other)
     }

@@ -6,12 +6,12 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
+    /// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
     pub fn trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_x(y, x, -1)
     }
 
-    /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
+    /// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
     pub fn trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::trapezoid_dx(y, Scalar::Int(1), -1)
     }
@@ -26,12 +26,12 @@ impl Tensor {
         super::trapezoid::trapz_dx(y, 1.0, -1)
     }
 
-    /// `trapezoid` up to each of the points `x` but the first.
+    /// `trapezoid` up to each element of `x` but the first.
     pub fn cumulative_trapezoid(y: &Tensor, x: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_x(y, x, -1)
     }
 
-    /// `trapezoid` up to each point but the first, over points with the distance `dx`.
+    /// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
     pub fn cumulative_trapezoid_dx(y: &Tensor) -> Result<Tensor> {
         super::trapezoid::cumulative_trapezoid_dx(y, Scalar::Int(1), -1)
     }

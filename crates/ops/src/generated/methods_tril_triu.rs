@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// The elements on and below a diagonal of each matrix, zeros above.
+    /// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
     pub fn tril(&self, diagonal: i64) -> Result<Tensor> {
         super::tril_triu::tril(self, diagonal)
     }
 
-    /// The elements on and below a diagonal of each matrix, zeros above. The result is written into `self`.
+    /// The elements on and below a diagonal of each matrix; those above are replaced by zeros. The result is written into `self`.
     pub fn tril_(&self, diagonal: i64) -> Result<&Tensor> {
         super::tril_triu::tril_(self, diagonal)?;
         Ok(self)
     }
 
-    /// The elements on and above a diagonal of each matrix, zeros below.
+    /// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
     pub fn triu(&self, diagonal: i64) -> Result<Tensor> {
         super::tril_triu::triu(self, diagonal)
     }
 
-    /// The elements on and above a diagonal of each matrix, zeros below. The result is written into `self`.
+    /// The elements on and above a diagonal of each matrix; those below are replaced by zeros. The result is written into `self`.
     pub fn triu_(&self, diagonal: i64) -> Result<&Tensor> {
         super::tril_triu::triu_(self, diagonal)?;
         Ok(self)

@@ -6,23 +6,23 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `-self`; bool has none.
+    /// `-self`; not defined for bool.
     pub fn neg(&self) -> Result<Tensor> {
         super::unary::neg(self)
     }
 
-    /// `-self`; bool has none. The result is written into `self`.
+    /// `-self`; not defined for bool. The result is written into `self`.
     pub fn neg_(&self) -> Result<&Tensor> {
         super::unary::neg_(self)?;
         Ok(self)
     }
 
-    /// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
+    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
     pub fn abs(&self) -> Result<Tensor> {
         super::unary::abs(self)
     }
 
-    /// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
+    /// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself. The result is written into `self`.
     pub fn abs_(&self) -> Result<&Tensor> {
         super::unary::abs_(self)?;
         Ok(self)
@@ -303,34 +303,34 @@ impl Tensor {
         Ok(self)
     }
 
-    /// The largest integer not above each element.
+    /// The largest integer less than or equal to each element.
     pub fn floor(&self) -> Result<Tensor> {
         super::unary::floor(self)
     }
 
-    /// The largest integer not above each element. The result is written into `self`.
+    /// The largest integer less than or equal to each element. The result is written into `self`.
     pub fn floor_(&self) -> Result<&Tensor> {
         super::unary::floor_(self)?;
         Ok(self)
     }
 
-    /// The smallest integer not below each element.
+    /// The smallest integer greater than or equal to each element.
     pub fn ceil(&self) -> Result<Tensor> {
         super::unary::ceil(self)
     }
 
-    /// The smallest integer not below each element. The result is written into `self`.
+    /// The smallest integer greater than or equal to each element. The result is written into `self`.
     pub fn ceil_(&self) -> Result<&Tensor> {
         super::unary::ceil_(self)?;
         Ok(self)
     }
 
-    /// The integer nearest to each element, halves to even.
+    /// Each element rounded to the nearest integer, halves to even.
     pub fn round(&self) -> Result<Tensor> {
         super::unary::round(self)
     }
 
-    /// The integer nearest to each element, halves to even. The result is written into `self`.
+    /// Each element rounded to the nearest integer, halves to even. The result is written into `self`.
     pub fn round_(&self) -> Result<&Tensor> {
         super::unary::round_(self)?;
         Ok(self)
@@ -369,28 +369,28 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Angles in degrees as radians, pi / 180 times each.
+    /// `self * pi / 180`, angles converted from degrees to radians.
     pub fn deg2rad(&self) -> Result<Tensor> {
         super::unary::deg2rad(self)
     }
 
-    /// Angles in degrees as radians, pi / 180 times each. The result is written into `self`.
+    /// `self * pi / 180`, angles converted from degrees to radians. The result is written into `self`.
     pub fn deg2rad_(&self) -> Result<&Tensor> {
         super::unary::deg2rad_(self)?;
         Ok(self)
     }
 
-    /// 0, or pi where `self` is negative; NaN stays.
+    /// 0, or pi where `self` is negative; NaN is propagated.
     pub fn angle(&self) -> Result<Tensor> {
         super::unary::angle(self)
     }
 
-    /// Angles in radians as degrees, 180 / pi times each.
+    /// `self * 180 / pi`, angles converted from radians to degrees.
     pub fn rad2deg(&self) -> Result<Tensor> {
         super::unary::rad2deg(self)
     }
 
-    /// Angles in radians as degrees, 180 / pi times each. The result is written into `self`.
+    /// `self * 180 / pi`, angles converted from radians to degrees. The result is written into `self`.
     pub fn rad2deg_(&self) -> Result<&Tensor> {
         super::unary::rad2deg_(self)?;
         Ok(self)
@@ -407,12 +407,12 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+    /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
     pub fn acosh(&self) -> Result<Tensor> {
         super::unary::acosh(self)
     }
 
-    /// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
+    /// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1. The result is written into `self`.
     pub fn acosh_(&self) -> Result<&Tensor> {
         super::unary::acosh_(self)?;
         Ok(self)

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// `y[i] = input[floor(i * scale)]`, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+    /// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
     pub fn upsample_nearest1d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -15,7 +15,7 @@ impl Tensor {
         super::upsample::upsample_nearest1d_vec(input, output_size, scale_factors)
     }
 
-    /// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
     pub fn upsample_nearest2d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -24,7 +24,7 @@ impl Tensor {
         super::upsample::upsample_nearest2d_vec(input, output_size, scale_factors)
     }
 
-    /// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+    /// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
     pub fn upsample_nearest3d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -33,7 +33,7 @@ impl Tensor {
         super::upsample::upsample_nearest3d_vec(input, output_size, scale_factors)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]`, an image in another size or so many times as large by the pixel at the middle of each new one.
+    /// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
     pub fn _upsample_nearest_exact1d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -42,7 +42,7 @@ impl Tensor {
         super::upsample::_upsample_nearest_exact1d_vec(input, output_size, scale_factors)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
     pub fn _upsample_nearest_exact2d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -51,7 +51,7 @@ impl Tensor {
         super::upsample::_upsample_nearest_exact2d_vec(input, output_size, scale_factors)
     }
 
-    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+    /// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
     pub fn _upsample_nearest_exact3d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -60,7 +60,7 @@ impl Tensor {
         super::upsample::_upsample_nearest_exact3d_vec(input, output_size, scale_factors)
     }
 
-    /// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+    /// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
     pub fn upsample_linear1d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -70,7 +70,7 @@ impl Tensor {
         super::upsample::upsample_linear1d_vec(input, output_size, align_corners, scale_factors)
     }
 
-    /// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+    /// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
     pub fn upsample_bilinear2d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -80,7 +80,7 @@ impl Tensor {
         super::upsample::upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors)
     }
 
-    /// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+    /// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
     pub fn upsample_trilinear3d(
         input: &Tensor,
         output_size: Option<&[i64]>,
@@ -90,7 +90,7 @@ impl Tensor {
         super::upsample::upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors)
     }
 
-    /// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size or so many times as large.
+    /// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
     pub fn upsample_bicubic2d(
         input: &Tensor,
         output_size: Option<&[i64]>,

@@ -11,7 +11,7 @@ impl Tensor {
         super::vander::vander(x, N, increasing)
     }
 
-    /// `y[i][j] = x[i]^j`, the powers of vectors as columns.
+    /// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
     pub fn linalg_vander(x: &Tensor) -> Result<Tensor> {
         super::vander::linalg_vander(x, None)
     }

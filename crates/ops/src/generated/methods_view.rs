@@ -6,87 +6,87 @@ use crate::Tensor;
 use flambeau_core::{Result, ScalarType};
 
 impl Tensor {
-    /// The same elements, cut off from the history of `self`.
+    /// A view that autograd does not record.
     pub fn detach(&self) -> Result<Tensor> {
         super::view::detach(self)
     }
 
-    /// Dimensions of size one, repeated without a copy; `-1` keeps a size.
+    /// A view with dimensions of size 1 expanded to `size`; `-1` keeps a size.
     pub fn expand(&self, size: &[i64]) -> Result<Tensor> {
         super::view::expand(self, size, false)
     }
 
-    /// The dimensions in another order.
+    /// A view with the dimensions in another order.
     pub fn permute(&self, dims: &[i64]) -> Result<Tensor> {
         super::view::permute(self, dims)
     }
 
-    /// The transpose of a matrix; vectors stay as they are.
+    /// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
     pub fn t(&self) -> Result<Tensor> {
         super::view::t(self)
     }
 
-    /// Two dimensions exchanged.
+    /// A view with two dimensions exchanged.
     pub fn transpose(&self, dim0: i64, dim1: i64) -> Result<Tensor> {
         super::view::transpose_int(self, dim0, dim1)
     }
 
-    /// The same elements in another shape, without a copy; `-1` is worked out.
+    /// A view with other sizes, one of which may be `-1`, which is inferred.
     pub fn view(&self, size: &[i64]) -> Result<Tensor> {
         super::view::view(self, size)
     }
 
-    /// The same bytes as elements of another type.
+    /// A view of the same bytes as elements of another dtype.
     pub fn view_dtype(&self, dtype: ScalarType) -> Result<Tensor> {
         super::view::view_dtype(self, dtype)
     }
 
-    /// The elements of the storage of `self` that the given sizes, strides and offset reach.
+    /// A view of the storage of `self` with the given sizes, strides and offset.
     pub fn as_strided(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<Tensor> {
         super::view::as_strided(self, size, stride, storage_offset)
     }
 
-    /// The same elements in another shape, without a copy where the strides allow it; `-1` is worked out.
+    /// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
     pub fn reshape(&self, shape: &[i64]) -> Result<Tensor> {
         super::view::reshape(self, shape)
     }
 
-    /// One index of a dimension, which goes away.
+    /// The slice at one index of a dimension, which is removed.
     pub fn select(&self, dim: i64, index: i64) -> Result<Tensor> {
         super::view::select_int(self, dim, index)
     }
 
-    /// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+    /// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
     pub fn slice(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
         super::view::slice_tensor(self, dim, start, end, step)
     }
 
-    /// A dimension of size 1 put in at `dim`.
+    /// A view with a dimension of size 1 inserted at `dim`.
     pub fn unsqueeze(&self, dim: i64) -> Result<Tensor> {
         super::view::unsqueeze(self, dim)
     }
 
-    /// The tensor without its dimensions of size 1.
+    /// A view without the dimensions of size 1.
     pub fn squeeze(&self) -> Result<Tensor> {
         super::view::squeeze(self)
     }
 
-    /// Without dimension `dim`, where its size is 1.
+    /// A view without dimension `dim`, if its size is 1.
     pub fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
         super::view::squeeze_dim(self, dim)
     }
 
-    /// Without those of the dimensions `dim` whose size is 1.
+    /// A view without those of the dimensions `dim` whose size is 1.
     pub fn squeeze_dims(&self, dim: &[i64]) -> Result<Tensor> {
         super::view::squeeze_dims(self, dim)
     }
 
-    /// The elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both.
+    /// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
     pub fn diagonal(&self, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
         super::view::diagonal(self, offset, dim1, dim2)
     }
 
-    /// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+    /// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.
     pub fn unfold(&self, dimension: i64, size: i64, step: i64) -> Result<Tensor> {
         super::view::unfold(self, dimension, size, step)
     }

@@ -39,7 +39,7 @@ impl Tensor {
         super::view_backward::diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
     }
 
-    /// For each element the sum of `grad_in` over the windows that `unfold` put it in.
+    /// The gradient of `unfold`: for each element the sum of `grad_in` over the windows that contain it.
     pub fn unfold_backward(
         grad_in: &Tensor,
         input_sizes: &[i64],

@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// A copy of what `narrow` shows.
+    /// A copy of the result of `narrow`.
     pub fn narrow_copy(&self, dim: i64, start: i64, length: i64) -> Result<Tensor> {
         super::view_copies::narrow_copy(self, dim, start, length)
     }

@@ -6,31 +6,31 @@ use crate::Tensor;
 use flambeau_core::Result;
 
 impl Tensor {
-    /// Takes the dimensions of size 1 away from `self`.
+    /// Removes the dimensions of size 1 from `self`.
     pub fn squeeze_(&self) -> Result<&Tensor> {
         super::view_in_place::squeeze_(self)?;
         Ok(self)
     }
 
-    /// Takes dimension `dim` away from `self`, where its size is 1.
+    /// Removes dimension `dim` from `self`, if its size is 1.
     pub fn squeeze__dim(&self, dim: i64) -> Result<&Tensor> {
         super::view_in_place::squeeze__dim(self, dim)?;
         Ok(self)
     }
 
-    /// Takes those of the dimensions `dim` whose size is 1 away from `self`.
+    /// Removes those of the dimensions `dim` whose size is 1 from `self`.
     pub fn squeeze__dims(&self, dim: &[i64]) -> Result<&Tensor> {
         super::view_in_place::squeeze__dims(self, dim)?;
         Ok(self)
     }
 
-    /// Puts a dimension of size 1 into `self`.
+    /// Inserts a dimension of size 1 into `self`.
     pub fn unsqueeze_(&self, dim: i64) -> Result<&Tensor> {
         super::view_in_place::unsqueeze_(self, dim)?;
         Ok(self)
     }
 
-    /// Exchanges the dimensions of the matrix `self`.
+    /// Transposes the matrix `self`.
     pub fn t_(&self) -> Result<&Tensor> {
         super::view_in_place::t_(self)?;
         Ok(self)
@@ -42,19 +42,19 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Gives `self` other sizes, strides and offset within its storage.
+    /// Sets sizes, strides and offset of `self` within its storage.
     pub fn as_strided_(&self, size: &[i64], stride: &[i64], storage_offset: Option<i64>) -> Result<&Tensor> {
         super::view_in_place::as_strided_(self, size, stride, storage_offset)?;
         Ok(self)
     }
 
-    /// Gives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory.
+    /// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
     pub fn resize_(&self, size: &[i64]) -> Result<&Tensor> {
         super::view_in_place::resize_(self, size, None)?;
         Ok(self)
     }
 
-    /// Gives `self` the sizes of `the_template`.
+    /// Changes the sizes of `self` to those of `the_template`.
     pub fn resize_as_(&self, the_template: &Tensor) -> Result<&Tensor> {
         super::view_in_place::resize_as_(self, the_template, None)?;
         Ok(self)

@@ -6,38 +6,38 @@ use crate::Tensor;
 use flambeau_core::{Result, Scalar};
 
 impl Tensor {
-    /// The indices of the elements where the condition holds, a tensor for each dimension.
+    /// The indices of the elements where the condition is true, a tensor for each dimension.
     pub fn where_(condition: &Tensor) -> Result<Vec<Tensor>> {
         super::where_masked_fill::where_(condition)
     }
 
-    /// `self` where the condition holds, `other` elsewhere.
+    /// `self` where the condition is true, `other` elsewhere.
     pub fn where_self(&self, condition: &Tensor, other: &Tensor) -> Result<Tensor> {
         super::where_masked_fill::where_self(condition, self, other)
     }
 
-    /// `self` where the condition holds, a number elsewhere.
+    /// `self` where the condition is true, a number elsewhere.
     pub fn where_scalarother(&self, condition: &Tensor, other: impl Into<Scalar>) -> Result<Tensor> {
         super::where_masked_fill::where_scalarother(condition, self, other.into())
     }
 
-    /// A number where the mask holds, `self` elsewhere; the type is that of `self`.
+    /// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
         super::where_masked_fill::masked_fill_scalar(self, mask, value.into())
     }
 
-    /// The only element of `value` where the mask holds, `self` elsewhere.
+    /// The only element of `value` where the mask is true, `self` elsewhere.
     pub fn masked_fill_tensor(&self, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
         super::where_masked_fill::masked_fill_tensor(self, mask, value)
     }
 
-    /// Writes a number where the mask holds.
+    /// Fills `self` with `value` where the mask is true.
     pub fn masked_fill_(&self, mask: &Tensor, value: impl Into<Scalar>) -> Result<&Tensor> {
         super::where_masked_fill::masked_fill__scalar(self, mask, value.into())?;
         Ok(self)
     }
 
-    /// Writes the only element of `value` where the mask holds.
+    /// Fills `self` with the only element of `value` where the mask is true.
     pub fn masked_fill__tensor(&self, mask: &Tensor, value: &Tensor) -> Result<&Tensor> {
         super::where_masked_fill::masked_fill__tensor(self, mask, value)?;
         Ok(self)

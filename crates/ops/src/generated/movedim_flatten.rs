@@ -23,7 +23,7 @@ pub static NARROW: Operator<NarrowFn> = Operator::new(
     narrow_boxed,
 );
 
-/// `length` indices of a dimension from `start`.
+/// A view of `length` indices of a dimension from `start` on.
 ///
 /// `narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)`
 #[inline]
@@ -63,7 +63,7 @@ pub static NARROW_TENSOR: Operator<NarrowTensorFn> = Operator::new(
     narrow_tensor_boxed,
 );
 
-/// A view of `length` elements of a dimension from the index that a tensor holds.
+/// A view of `length` indices of a dimension from the index in a tensor without dimensions on.
 ///
 /// `narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)`
 #[inline]
@@ -103,7 +103,7 @@ pub static VIEW_AS: Operator<ViewAsFn> = Operator::new(
     view_as_boxed,
 );
 
-/// The same elements in the sizes of `other`, without a copy.
+/// A view with the sizes of `other`.
 ///
 /// `view_as(Tensor(a) self, Tensor other) -> Tensor(a)`
 #[inline]
@@ -136,7 +136,7 @@ pub static RESHAPE_AS: Operator<ReshapeAsFn> = Operator::new(
     reshape_as_boxed,
 );
 
-/// The same elements in the sizes of `other`, without a copy where the strides allow it.
+/// A view with the sizes of `other`, or a copy if the strides allow no view.
 ///
 /// `reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)`
 #[inline]
@@ -169,7 +169,7 @@ pub static EXPAND_AS: Operator<ExpandAsFn> = Operator::new(
     expand_as_boxed,
 );
 
-/// Dimensions of size one, repeated to the sizes of `other` without a copy.
+/// A view with dimensions of size 1 expanded to the sizes of `other`.
 ///
 /// `expand_as(Tensor(a) self, Tensor other) -> Tensor(a)`
 #[inline]
@@ -202,7 +202,7 @@ pub static BROADCAST_TO: Operator<BroadcastToFn> = Operator::new(
     broadcast_to_boxed,
 );
 
-/// Dimensions of size one, repeated to `size` without a copy.
+/// A view with dimensions of size 1 expanded to `size`.
 ///
 /// `broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)`
 #[inline]
@@ -238,7 +238,7 @@ pub static BROADCAST_TENSORS: Operator<BroadcastTensorsFn> = Operator::new(
     broadcast_tensors_boxed,
 );
 
-/// Every tensor, repeated without a copy to the sizes that all broadcast to.
+/// Views of the tensors, expanded to the sizes that all broadcast to.
 ///
 /// `broadcast_tensors(Tensor[] tensors) -> Tensor[]`
 #[inline]
@@ -274,7 +274,7 @@ pub static FLATTEN_USING_INTS: Operator<FlattenUsingIntsFn> = Operator::new(
     flatten_using_ints_boxed,
 );
 
-/// Dimensions `start_dim` to `end_dim` as one, without a copy where the strides allow it.
+/// Dimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it.
 ///
 /// `flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)`
 #[inline]
@@ -312,7 +312,7 @@ pub static RAVEL: Operator<RavelFn> = Operator::new(
     ravel_boxed,
 );
 
-/// All elements as one dimension, without a copy where the strides allow it.
+/// All elements as one dimension, without a copy if the strides allow it.
 ///
 /// `ravel(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -345,7 +345,7 @@ pub static UNFLATTEN_INT: Operator<UnflattenIntFn> = Operator::new(
     unflatten_int_boxed,
 );
 
-/// Dimension `dim` cut into several of `sizes`, one of which may be -1.
+/// A view with dimension `dim` split into several of `sizes`, one of which may be -1.
 ///
 /// `unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)`
 #[inline]
@@ -596,7 +596,7 @@ pub static NUMPY_T: Operator<NumpyTFn> = Operator::new(
     numpy_T_boxed,
 );
 
-/// The dimensions in reverse order.
+/// A view with the dimensions in reverse order.
 ///
 /// `numpy_T(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -629,7 +629,7 @@ pub static MT: Operator<MTFn> = Operator::new(
     mT_boxed,
 );
 
-/// The last two dimensions exchanged.
+/// A view with the last two dimensions exchanged.
 ///
 /// `mT(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -662,7 +662,7 @@ pub static ADJOINT: Operator<AdjointFn> = Operator::new(
     adjoint_boxed,
 );
 
-/// The last two dimensions exchanged; real numbers are their own conjugates.
+/// A view with the last two dimensions exchanged; all dtypes are real.
 ///
 /// `adjoint(Tensor(a) self) -> Tensor(a)`
 #[inline]

@@ -24,7 +24,7 @@ pub static LINALG_MULTI_DOT: Operator<LinalgMultiDotFn> = Operator::new(
     linalg_multi_dot_boxed,
 );
 
-/// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
+/// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
 ///
 /// `linalg_multi_dot(Tensor[] tensors) -> Tensor`
 #[inline]
@@ -60,7 +60,7 @@ pub static LINALG_MULTI_DOT_OUT: Operator<LinalgMultiDotOutFn> = Operator::new(
     linalg_multi_dot_out_boxed,
 );
 
-/// `a @ b @ c @ ...`, in the order that takes the fewest multiplications.
+/// `a @ b @ c @ ...`, in the order that needs the fewest multiplications.
 ///
 /// `linalg_multi_dot.out(Tensor[] tensors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -94,7 +94,7 @@ pub static CHAIN_MATMUL: Operator<ChainMatmulFn> = Operator::new(
     chain_matmul_boxed,
 );
 
-/// As `linalg_multi_dot`, of matrices only.
+/// `linalg_multi_dot` of matrices only.
 ///
 /// `chain_matmul(Tensor[] matrices) -> Tensor`
 #[inline]
@@ -127,7 +127,7 @@ pub static CHAIN_MATMUL_OUT: Operator<ChainMatmulOutFn> = Operator::new(
     chain_matmul_out_boxed,
 );
 
-/// As `linalg_multi_dot`, of matrices only.
+/// `linalg_multi_dot` of matrices only.
 ///
 /// `chain_matmul.out(Tensor[] matrices, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

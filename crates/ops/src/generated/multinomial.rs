@@ -26,7 +26,7 @@ pub static MULTINOMIAL: Operator<MultinomialFn> = Operator::new(
     multinomial_boxed,
 );
 
-/// Indices drawn from each row of probabilities, with or without replacement.
+/// Indices sampled from each row of probabilities, with or without replacement.
 ///
 /// `multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor`
 #[inline]
@@ -75,7 +75,7 @@ pub static MULTINOMIAL_OUT: Operator<MultinomialOutFn> = Operator::new(
     multinomial_out_boxed,
 );
 
-/// Indices drawn from each row of probabilities, with or without replacement.
+/// Indices sampled from each row of probabilities, with or without replacement.
 ///
 /// `multinomial.out(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

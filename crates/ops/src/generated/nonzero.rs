@@ -113,7 +113,7 @@ pub static NONZERO: Operator<NonzeroFn> = Operator::new(
     nonzero_boxed,
 );
 
-/// The indices of the elements that are not zero, a row for each, in row-major order.
+/// The indices of the nonzero elements, a row for each, in row-major order.
 ///
 /// `nonzero(Tensor self) -> Tensor`
 #[inline]
@@ -150,7 +150,7 @@ pub static NONZERO_OUT: Operator<NonzeroOutFn> = Operator::new(
     nonzero_out_boxed,
 );
 
-/// The indices of the elements that are not zero, a row for each, in row-major order.
+/// The indices of the nonzero elements, a row for each, in row-major order.
 ///
 /// `nonzero.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -220,7 +220,7 @@ pub static NONZERO_NUMPY: Operator<NonzeroNumpyFn> = Operator::new(
     nonzero_numpy_boxed,
 );
 
-/// The indices of the elements that are not zero, a vector for each dimension.
+/// The indices of the nonzero elements, a vector for each dimension.
 ///
 /// `nonzero_numpy(Tensor self) -> Tensor[]`
 #[inline]

@@ -2528,7 +2528,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING: Operator<_NativeBatchNormLegitN
     _native_batch_norm_legit_no_training_boxed,
 );
 
-/// `native_batch_norm` with running statistics that stay as they are.
+/// `native_batch_norm` with running statistics, which are not updated.
 ///
 /// `_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -2613,7 +2613,7 @@ pub static _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING_OUT: Operator<_NativeBatchNormLe
         _native_batch_norm_legit_no_training_out_boxed,
     );
 
-/// `native_batch_norm` with running statistics that stay as they are.
+/// `native_batch_norm` with running statistics, which are not updated.
 ///
 /// `_native_batch_norm_legit_no_training.out(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2)`
 #[inline]

@@ -24,7 +24,7 @@ pub static REFLECTION_PAD1D: Operator<ReflectionPad1dFn> = Operator::new(
     reflection_pad1d_boxed,
 );
 
-/// The last dimension with its borders mirrored.
+/// Pads the last dimension by reflection.
 ///
 /// `reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor`
 #[inline]
@@ -60,7 +60,7 @@ pub static REFLECTION_PAD1D_OUT: Operator<ReflectionPad1dOutFn> = Operator::new(
     reflection_pad1d_out_boxed,
 );
 
-/// The last dimension with its borders mirrored.
+/// Pads the last dimension by reflection.
 ///
 /// `reflection_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -100,7 +100,7 @@ pub static REFLECTION_PAD2D: Operator<ReflectionPad2dFn> = Operator::new(
     reflection_pad2d_boxed,
 );
 
-/// The last 2 dimensions with their borders mirrored.
+/// Pads the last 2 dimensions by reflection.
 ///
 /// `reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor`
 #[inline]
@@ -136,7 +136,7 @@ pub static REFLECTION_PAD2D_OUT: Operator<ReflectionPad2dOutFn> = Operator::new(
     reflection_pad2d_out_boxed,
 );
 
-/// The last 2 dimensions with their borders mirrored.
+/// Pads the last 2 dimensions by reflection.
 ///
 /// `reflection_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -176,7 +176,7 @@ pub static REFLECTION_PAD3D: Operator<ReflectionPad3dFn> = Operator::new(
     reflection_pad3d_boxed,
 );
 
-/// The last 3 dimensions with their borders mirrored.
+/// Pads the last 3 dimensions by reflection.
 ///
 /// `reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor`
 #[inline]
@@ -212,7 +212,7 @@ pub static REFLECTION_PAD3D_OUT: Operator<ReflectionPad3dOutFn> = Operator::new(
     reflection_pad3d_out_boxed,
 );
 
-/// The last 3 dimensions with their borders mirrored.
+/// Pads the last 3 dimensions by reflection.
 ///
 /// `reflection_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -255,7 +255,7 @@ pub static REPLICATION_PAD1D: Operator<ReplicationPad1dFn> = Operator::new(
     replication_pad1d_boxed,
 );
 
-/// The last dimension with its borders drawn out.
+/// Pads the last dimension by replicating the elements at its ends.
 ///
 /// `replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor`
 #[inline]
@@ -291,7 +291,7 @@ pub static REPLICATION_PAD1D_OUT: Operator<ReplicationPad1dOutFn> = Operator::ne
     replication_pad1d_out_boxed,
 );
 
-/// The last dimension with its borders drawn out.
+/// Pads the last dimension by replicating the elements at its ends.
 ///
 /// `replication_pad1d.out(Tensor self, SymInt[2] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -334,7 +334,7 @@ pub static REPLICATION_PAD2D: Operator<ReplicationPad2dFn> = Operator::new(
     replication_pad2d_boxed,
 );
 
-/// The last 2 dimensions with their borders drawn out.
+/// Pads the last 2 dimensions by replicating the elements at their ends.
 ///
 /// `replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor`
 #[inline]
@@ -370,7 +370,7 @@ pub static REPLICATION_PAD2D_OUT: Operator<ReplicationPad2dOutFn> = Operator::ne
     replication_pad2d_out_boxed,
 );
 
-/// The last 2 dimensions with their borders drawn out.
+/// Pads the last 2 dimensions by replicating the elements at their ends.
 ///
 /// `replication_pad2d.out(Tensor self, SymInt[4] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -413,7 +413,7 @@ pub static REPLICATION_PAD3D: Operator<ReplicationPad3dFn> = Operator::new(
     replication_pad3d_boxed,
 );
 
-/// The last 3 dimensions with their borders drawn out.
+/// Pads the last 3 dimensions by replicating the elements at their ends.
 ///
 /// `replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor`
 #[inline]
@@ -449,7 +449,7 @@ pub static REPLICATION_PAD3D_OUT: Operator<ReplicationPad3dOutFn> = Operator::ne
     replication_pad3d_out_boxed,
 );
 
-/// The last 3 dimensions with their borders drawn out.
+/// Pads the last 3 dimensions by replicating the elements at their ends.
 ///
 /// `replication_pad3d.out(Tensor self, SymInt[6] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

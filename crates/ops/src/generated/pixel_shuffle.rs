@@ -24,7 +24,7 @@ pub static PIXEL_SHUFFLE: Operator<PixelShuffleFn> = Operator::new(
     pixel_shuffle_boxed,
 );
 
-/// `n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels.
+/// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
 ///
 /// `pixel_shuffle(Tensor self, int upscale_factor) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static PIXEL_SHUFFLE_OUT: Operator<PixelShuffleOutFn> = Operator::new(
     pixel_shuffle_out_boxed,
 );
 
-/// `n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels.
+/// Rearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels.
 ///
 /// `pixel_shuffle.out(Tensor self, int upscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -96,7 +96,7 @@ pub static PIXEL_UNSHUFFLE: Operator<PixelUnshuffleFn> = Operator::new(
     pixel_unshuffle_boxed,
 );
 
-/// `n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels.
+/// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
 ///
 /// `pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor`
 #[inline]
@@ -132,7 +132,7 @@ pub static PIXEL_UNSHUFFLE_OUT: Operator<PixelUnshuffleOutFn> = Operator::new(
     pixel_unshuffle_out_boxed,
 );
 
-/// `n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels.
+/// Rearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels.
 ///
 /// `pixel_unshuffle.out(Tensor self, int downscale_factor, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -172,7 +172,7 @@ pub static CHANNEL_SHUFFLE: Operator<ChannelShuffleFn> = Operator::new(
     channel_shuffle_boxed,
 );
 
-/// The channels of all groups interleaved.
+/// Divides channels into groups and interleaves the groups.
 ///
 /// `channel_shuffle(Tensor self, SymInt groups) -> Tensor`
 #[inline]
@@ -208,7 +208,7 @@ pub static CHANNEL_SHUFFLE_OUT: Operator<ChannelShuffleOutFn> = Operator::new(
     channel_shuffle_out_boxed,
 );
 
-/// The channels of all groups interleaved.
+/// Divides channels into groups and interleaves the groups.
 ///
 /// `channel_shuffle.out(Tensor self, SymInt groups, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -251,7 +251,7 @@ pub static NATIVE_CHANNEL_SHUFFLE: Operator<NativeChannelShuffleFn> = Operator::
     native_channel_shuffle_boxed,
 );
 
-/// As `channel_shuffle`.
+/// Another name of `channel_shuffle`.
 ///
 /// `native_channel_shuffle(Tensor self, SymInt groups) -> Tensor`
 #[inline]

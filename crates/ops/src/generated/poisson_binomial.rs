@@ -26,7 +26,7 @@ pub static POISSON: Operator<PoissonFn> = Operator::new(
     poisson_boxed,
 );
 
-/// Counts of events at the rates that `self` gives: of the Poisson distribution.
+/// Random numbers of the Poisson distribution with the rates in `self`.
 ///
 /// `poisson(Tensor self, Generator? generator=None) -> Tensor`
 #[inline]
@@ -63,7 +63,7 @@ pub static POISSON_OUT: Operator<PoissonOutFn> = Operator::new(
     poisson_out_boxed,
 );
 
-/// Counts of events at the rates that `self` gives: of the Poisson distribution.
+/// Random numbers of the Poisson distribution with the rates in `self`.
 ///
 /// `poisson.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -107,7 +107,7 @@ pub static BINOMIAL: Operator<BinomialFn> = Operator::new(
     binomial_boxed,
 );
 
-/// Counts of successes among `count` trials of probability `prob`: of the binomial distribution.
+/// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
 ///
 /// `binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor`
 #[inline]
@@ -163,7 +163,7 @@ pub static BINOMIAL_OUT: Operator<BinomialOutFn> = Operator::new(
     binomial_out_boxed,
 );
 
-/// Counts of successes among `count` trials of probability `prob`: of the binomial distribution.
+/// Random numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`.
 ///
 /// `binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

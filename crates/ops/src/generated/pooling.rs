@@ -141,7 +141,7 @@ pub static AVG_POOL1D: Operator<AvgPool1dFn> = Operator::new(
     avg_pool1d_boxed,
 );
 
-/// The mean of each window of a line.
+/// The mean of each window of a sequence.
 ///
 /// `avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static AVG_POOL1D_OUT: Operator<AvgPool1dOutFn> = Operator::new(
     avg_pool1d_out_boxed,
 );
 
-/// The mean of each window of a line.
+/// The mean of each window of a sequence.
 ///
 /// `avg_pool1d.out(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -262,7 +262,7 @@ pub static ADAPTIVE_AVG_POOL1D: Operator<AdaptiveAvgPool1dFn> = Operator::new(
     adaptive_avg_pool1d_boxed,
 );
 
-/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+/// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
 ///
 /// `adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor`
 #[inline]
@@ -302,7 +302,7 @@ pub static ADAPTIVE_AVG_POOL1D_OUT: Operator<AdaptiveAvgPool1dOutFn> = Operator:
     adaptive_avg_pool1d_out_boxed,
 );
 
-/// The means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`.
+/// The means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`.
 ///
 /// `adaptive_avg_pool1d.out(Tensor self, int[1] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -345,7 +345,7 @@ pub static ADAPTIVE_MAX_POOL1D: Operator<AdaptiveMaxPool1dFn> = Operator::new(
     adaptive_max_pool1d_boxed,
 );
 
-/// The maxima of parts of a sequence, which are divided as by `adaptive_avg_pool1d`, and their indices.
+/// The maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices.
 ///
 /// `adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -1485,7 +1485,7 @@ pub static ADAPTIVE_AVG_POOL2D: Operator<AdaptiveAvgPool2dFn> = Operator::new(
     adaptive_avg_pool2d_boxed,
 );
 
-/// The means of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
 ///
 /// `adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor`
 #[inline]
@@ -1523,7 +1523,7 @@ pub static _ADAPTIVE_AVG_POOL2D: Operator<_AdaptiveAvgPool2dFn> = Operator::new(
     _adaptive_avg_pool2d_boxed,
 );
 
-/// The mean of windows chosen so that images become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
 ///
 /// `_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor`
 #[inline]
@@ -1568,7 +1568,7 @@ pub static _ADAPTIVE_AVG_POOL2D_OUT: Operator<_AdaptiveAvgPool2dOutFn> = Operato
     _adaptive_avg_pool2d_out_boxed,
 );
 
-/// The mean of windows chosen so that images become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`.
 ///
 /// `_adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2847,7 +2847,7 @@ pub static ADAPTIVE_AVG_POOL3D: Operator<AdaptiveAvgPool3dFn> = Operator::new(
     adaptive_avg_pool3d_boxed,
 );
 
-/// The means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
 ///
 /// `adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
 #[inline]
@@ -2887,7 +2887,7 @@ pub static ADAPTIVE_AVG_POOL3D_OUT: Operator<AdaptiveAvgPool3dOutFn> = Operator:
     adaptive_avg_pool3d_out_boxed,
 );
 
-/// The means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
 ///
 /// `adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2928,7 +2928,7 @@ pub static _ADAPTIVE_AVG_POOL3D: Operator<_AdaptiveAvgPool3dFn> = Operator::new(
     _adaptive_avg_pool3d_boxed,
 );
 
-/// The mean of windows chosen so that volumes become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
 ///
 /// `_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor`
 #[inline]
@@ -2973,7 +2973,7 @@ pub static _ADAPTIVE_AVG_POOL3D_OUT: Operator<_AdaptiveAvgPool3dOutFn> = Operato
     _adaptive_avg_pool3d_out_boxed,
 );
 
-/// The mean of windows chosen so that volumes become `output_size`.
+/// The means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`.
 ///
 /// `_adaptive_avg_pool3d.out(Tensor self, SymInt[3] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3150,7 +3150,7 @@ pub static ADAPTIVE_MAX_POOL2D: Operator<AdaptiveMaxPool2dFn> = Operator::new(
     adaptive_max_pool2d_boxed,
 );
 
-/// The maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel.
+/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
 ///
 /// `adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -3204,7 +3204,7 @@ pub static ADAPTIVE_MAX_POOL2D_OUT: Operator<AdaptiveMaxPool2dOutFn> = Operator:
     adaptive_max_pool2d_out_boxed,
 );
 
-/// The maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel.
+/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`.
 ///
 /// `adaptive_max_pool2d.out(Tensor self, int[2] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -3430,7 +3430,7 @@ pub static ADAPTIVE_MAX_POOL3D: Operator<AdaptiveMaxPool3dFn> = Operator::new(
     adaptive_max_pool3d_boxed,
 );
 
-/// The maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel.
+/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
 ///
 /// `adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)`
 #[inline]
@@ -3484,7 +3484,7 @@ pub static ADAPTIVE_MAX_POOL3D_OUT: Operator<AdaptiveMaxPool3dOutFn> = Operator:
     adaptive_max_pool3d_out_boxed,
 );
 
-/// The maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel.
+/// The maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`.
 ///
 /// `adaptive_max_pool3d.out(Tensor self, int[3] output_size, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!) out0, Tensor(b!) out1)`
 #[inline]
@@ -3709,7 +3709,7 @@ pub static MAX_UNPOOL2D: Operator<MaxUnpool2dFn> = Operator::new(
     max_unpool2d_boxed,
 );
 
-/// The inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`.
+/// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
 ///
 /// `max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor`
 #[inline]
@@ -3747,7 +3747,7 @@ pub static MAX_UNPOOL2D_OUT: Operator<MaxUnpool2dOutFn> = Operator::new(
     max_unpool2d_out_boxed,
 );
 
-/// The inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`.
+/// The inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere.
 ///
 /// `max_unpool2d.out(Tensor self, Tensor indices, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3788,7 +3788,7 @@ pub static MAX_UNPOOL3D: Operator<MaxUnpool3dFn> = Operator::new(
     max_unpool3d_boxed,
 );
 
-/// The inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`.
+/// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
 ///
 /// `max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor`
 #[inline]
@@ -3842,7 +3842,7 @@ pub static MAX_UNPOOL3D_OUT: Operator<MaxUnpool3dOutFn> = Operator::new(
     max_unpool3d_out_boxed,
 );
 
-/// The inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`.
+/// The inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere.
 ///
 /// `max_unpool3d.out(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

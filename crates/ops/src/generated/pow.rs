@@ -25,7 +25,7 @@ pub static POW_TENSOR_SCALAR: Operator<PowTensorScalarFn> = Operator::new(
     pow_tensor_scalar_boxed,
 );
 
-/// `self^exponent`, for a number `exponent`; integers take no negative one.
+/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
 ///
 /// `pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor`
 #[inline]
@@ -68,7 +68,7 @@ pub static POW__SCALAR: Operator<PowInPlaceScalarFn> = Operator::new(
     pow__scalar_boxed,
 );
 
-/// `self^exponent`, for a number `exponent`; integers take no negative one.
+/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
 ///
 /// `pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)`
 #[inline]
@@ -111,7 +111,7 @@ pub static POW_TENSOR_SCALAR_OUT: Operator<PowTensorScalarOutFn> = Operator::new
     pow_tensor_scalar_out_boxed,
 );
 
-/// `self^exponent`, for a number `exponent`; integers take no negative one.
+/// `self^exponent`, for a number `exponent`, which must not be negative for integers.
 ///
 /// `pow.Tensor_Scalar_out(Tensor self, Scalar exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -165,7 +165,7 @@ pub static POW_TENSOR_TENSOR: Operator<PowTensorTensorFn> = Operator::new(
     pow_tensor_tensor_boxed,
 );
 
-/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
 ///
 /// `pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor`
 #[inline]
@@ -208,7 +208,7 @@ pub static POW__TENSOR: Operator<PowInPlaceTensorFn> = Operator::new(
     pow__tensor_boxed,
 );
 
-/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
 ///
 /// `pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)`
 #[inline]
@@ -251,7 +251,7 @@ pub static POW_TENSOR_TENSOR_OUT: Operator<PowTensorTensorOutFn> = Operator::new
     pow_tensor_tensor_out_boxed,
 );
 
-/// `self^exponent`, element by element; integers wrap, and negative exponents give the integer part.
+/// `self^exponent`, element by element; integers wrap, and results for negative exponents are truncated.
 ///
 /// `pow.Tensor_Tensor_out(Tensor self, Tensor exponent, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -24,7 +24,7 @@ pub static QUANTILE: Operator<QuantileFn> = Operator::new(
     quantile_boxed,
 );
 
-/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
 ///
 /// `quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -77,7 +77,7 @@ pub static QUANTILE_OUT: Operator<QuantileOutFn> = Operator::new(
     quantile_out_boxed,
 );
 
-/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
 ///
 /// `quantile.out(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -134,7 +134,7 @@ pub static QUANTILE_SCALAR: Operator<QuantileScalarFn> = Operator::new(
     quantile_scalar_boxed,
 );
 
-/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
 ///
 /// `quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor`
 #[inline]
@@ -191,7 +191,7 @@ pub static QUANTILE_SCALAR_OUT: Operator<QuantileScalarOutFn> = Operator::new(
     quantile_scalar_out_boxed,
 );
 
-/// Of the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one.
+/// Of the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one.
 ///
 /// `quantile.scalar_out(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor(a!) out) -> Tensor(a!)`
 #[inline]

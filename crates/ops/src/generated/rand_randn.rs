@@ -32,7 +32,7 @@ pub static RAND: Operator<RandFn> = Operator::new(
     rand_boxed,
 );
 
-/// Uniform numbers from 0 to below 1.
+/// Random numbers of the uniform distribution from 0 to below 1.
 ///
 /// `rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -85,7 +85,7 @@ pub static RAND_OUT: Operator<RandOutFn> = Operator::new(
     rand_out_boxed,
 );
 
-/// Uniform numbers from 0 to below 1.
+/// Random numbers of the uniform distribution from 0 to below 1.
 ///
 /// `rand.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -133,7 +133,7 @@ pub static RAND_GENERATOR: Operator<RandGeneratorFn> = Operator::new(
     rand_generator_boxed,
 );
 
-/// Uniform numbers from 0 to below 1, from a generator.
+/// Random numbers of the uniform distribution from 0 to below 1, from a generator.
 ///
 /// `rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -192,7 +192,7 @@ pub static RAND_GENERATOR_OUT: Operator<RandGeneratorOutFn> = Operator::new(
     rand_generator_out_boxed,
 );
 
-/// Uniform numbers from 0 to below 1, from a generator.
+/// Random numbers of the uniform distribution from 0 to below 1, from a generator.
 ///
 /// `rand.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -247,7 +247,7 @@ pub static RAND_LIKE: Operator<RandLikeFn> = Operator::new(
     rand_like_boxed,
 );
 
-/// Uniform numbers from 0 to below 1, in the sizes of another tensor.
+/// Random numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor.
 ///
 /// `rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -310,7 +310,7 @@ pub static RANDN: Operator<RandnFn> = Operator::new(
     randn_boxed,
 );
 
-/// Normal numbers of mean 0 and standard deviation 1.
+/// Random numbers of the standard normal distribution.
 ///
 /// `randn(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -363,7 +363,7 @@ pub static RANDN_OUT: Operator<RandnOutFn> = Operator::new(
     randn_out_boxed,
 );
 
-/// Normal numbers of mean 0 and standard deviation 1.
+/// Random numbers of the standard normal distribution.
 ///
 /// `randn.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -411,7 +411,7 @@ pub static RANDN_GENERATOR: Operator<RandnGeneratorFn> = Operator::new(
     randn_generator_boxed,
 );
 
-/// Normal numbers of mean 0 and standard deviation 1, from a generator.
+/// Random numbers of the standard normal distribution, from a generator.
 ///
 /// `randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -470,7 +470,7 @@ pub static RANDN_GENERATOR_OUT: Operator<RandnGeneratorOutFn> = Operator::new(
     randn_generator_out_boxed,
 );
 
-/// Normal numbers of mean 0 and standard deviation 1, from a generator.
+/// Random numbers of the standard normal distribution, from a generator.
 ///
 /// `randn.generator_out(SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -525,7 +525,7 @@ pub static RANDN_LIKE: Operator<RandnLikeFn> = Operator::new(
     randn_like_boxed,
 );
 
-/// Normal numbers of mean 0 and standard deviation 1, in the sizes of another tensor.
+/// Random numbers of the standard normal distribution, in the sizes of another tensor.
 ///
 /// `randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -589,7 +589,7 @@ pub static RANDINT: Operator<RandintFn> = Operator::new(
     randint_boxed,
 );
 
-/// Whole numbers from 0 to below `high`.
+/// Random integers from 0 to below `high`.
 ///
 /// `randint(SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -645,7 +645,7 @@ pub static RANDINT_OUT: Operator<RandintOutFn> = Operator::new(
     randint_out_boxed,
 );
 
-/// Whole numbers from 0 to below `high`.
+/// Random integers from 0 to below `high`.
 ///
 /// `randint.out(SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -698,7 +698,7 @@ pub static RANDINT_GENERATOR: Operator<RandintGeneratorFn> = Operator::new(
     randint_generator_boxed,
 );
 
-/// Whole numbers from 0 to below `high`, from a generator.
+/// Random integers from 0 to below `high`, from a generator.
 ///
 /// `randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -760,7 +760,7 @@ pub static RANDINT_GENERATOR_OUT: Operator<RandintGeneratorOutFn> = Operator::ne
     randint_generator_out_boxed,
 );
 
-/// Whole numbers from 0 to below `high`, from a generator.
+/// Random integers from 0 to below `high`, from a generator.
 ///
 /// `randint.generator_out(SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -828,7 +828,7 @@ pub static RANDINT_LOW: Operator<RandintLowFn> = Operator::new(
     randint_low_boxed,
 );
 
-/// Whole numbers from `low` to below `high`.
+/// Random integers from `low` to below `high`.
 ///
 /// `randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -887,7 +887,7 @@ pub static RANDINT_LOW_OUT: Operator<RandintLowOutFn> = Operator::new(
     randint_low_out_boxed,
 );
 
-/// Whole numbers from `low` to below `high`.
+/// Random integers from `low` to below `high`.
 ///
 /// `randint.low_out(SymInt low, SymInt high, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -949,7 +949,7 @@ pub static RANDINT_LOW_GENERATOR: Operator<RandintLowGeneratorFn> = Operator::ne
     randint_low_generator_boxed,
 );
 
-/// Whole numbers from `low` to below `high`, from a generator.
+/// Random integers from `low` to below `high`, from a generator.
 ///
 /// `randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1017,7 +1017,7 @@ pub static RANDINT_LOW_GENERATOR_OUT: Operator<RandintLowGeneratorOutFn> = Opera
     randint_low_generator_out_boxed,
 );
 
-/// Whole numbers from `low` to below `high`, from a generator.
+/// Random integers from `low` to below `high`, from a generator.
 ///
 /// `randint.low_generator_out(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1093,7 +1093,7 @@ pub static NORMAL_FLOAT_FLOAT: Operator<NormalFloatFloatFn> = Operator::new(
     normal_float_float_boxed,
 );
 
-/// Normal numbers of one mean and one standard deviation.
+/// Random numbers of the normal distribution with one mean and one standard deviation.
 ///
 /// `normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -1159,7 +1159,7 @@ pub static NORMAL_FLOAT_FLOAT_OUT: Operator<NormalFloatFloatOutFn> = Operator::n
     normal_float_float_out_boxed,
 );
 
-/// Normal numbers of one mean and one standard deviation.
+/// Random numbers of the normal distribution with one mean and one standard deviation.
 ///
 /// `normal.float_float_out(float mean, float std, SymInt[] size, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1225,7 +1225,7 @@ pub static NORMAL_TENSOR_FLOAT: Operator<NormalTensorFloatFn> = Operator::new(
     normal_tensor_float_boxed,
 );
 
-/// Normal numbers of a mean each and one standard deviation.
+/// Random numbers of the normal distribution with a mean for each element and one standard deviation.
 ///
 /// `normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor`
 #[inline]
@@ -1267,7 +1267,7 @@ pub static NORMAL_TENSOR_FLOAT_OUT: Operator<NormalTensorFloatOutFn> = Operator:
     normal_tensor_float_out_boxed,
 );
 
-/// Normal numbers of a mean each and one standard deviation.
+/// Random numbers of the normal distribution with a mean for each element and one standard deviation.
 ///
 /// `normal.Tensor_float_out(Tensor mean, float std=1, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1321,7 +1321,7 @@ pub static NORMAL_FLOAT_TENSOR: Operator<NormalFloatTensorFn> = Operator::new(
     normal_float_tensor_boxed,
 );
 
-/// Normal numbers of one mean and a standard deviation each.
+/// Random numbers of the normal distribution with one mean and a standard deviation for each element.
 ///
 /// `normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor`
 #[inline]
@@ -1363,7 +1363,7 @@ pub static NORMAL_FLOAT_TENSOR_OUT: Operator<NormalFloatTensorOutFn> = Operator:
     normal_float_tensor_out_boxed,
 );
 
-/// Normal numbers of one mean and a standard deviation each.
+/// Random numbers of the normal distribution with one mean and a standard deviation for each element.
 ///
 /// `normal.float_Tensor_out(float mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1417,7 +1417,7 @@ pub static NORMAL_TENSOR_TENSOR: Operator<NormalTensorTensorFn> = Operator::new(
     normal_tensor_tensor_boxed,
 );
 
-/// Normal numbers of a mean and a standard deviation each.
+/// Random numbers of the normal distribution with a mean and a standard deviation for each element.
 ///
 /// `normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor`
 #[inline]
@@ -1460,7 +1460,7 @@ pub static NORMAL_TENSOR_TENSOR_OUT: Operator<NormalTensorTensorOutFn> = Operato
     normal_tensor_tensor_out_boxed,
 );
 
-/// Normal numbers of a mean and a standard deviation each.
+/// Random numbers of the normal distribution with a mean and a standard deviation for each element.
 ///
 /// `normal.Tensor_Tensor_out(Tensor mean, Tensor std, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1520,7 +1520,7 @@ pub static RANDINT_LIKE: Operator<RandintLikeFn> = Operator::new(
     randint_like_boxed,
 );
 
-/// Whole numbers up to below `high` in the sizes of another tensor.
+/// Random integers from 0 to below `high`, in the sizes of another tensor.
 ///
 /// `randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1592,7 +1592,7 @@ pub static RANDINT_LIKE_GENERATOR: Operator<RandintLikeGeneratorFn> = Operator::
     randint_like_generator_boxed,
 );
 
-/// Whole numbers up to below `high` in the sizes of another tensor.
+/// Random integers from 0 to below `high`, in the sizes of another tensor, from a generator.
 ///
 /// `randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1676,7 +1676,7 @@ pub static RANDINT_LIKE_LOW_DTYPE: Operator<RandintLikeLowDtypeFn> = Operator::n
     randint_like_low_dtype_boxed,
 );
 
-/// Whole numbers up to below `high` in the sizes of another tensor.
+/// Random integers from `low` to below `high`, in the sizes of another tensor.
 ///
 /// `randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]
@@ -1761,7 +1761,7 @@ pub static RANDINT_LIKE_LOW_GENERATOR_DTYPE: Operator<RandintLikeLowGeneratorDty
     randint_like_low_generator_dtype_boxed,
 );
 
-/// Whole numbers up to below `high` in the sizes of another tensor.
+/// Random integers from `low` to below `high`, in the sizes of another tensor, from a generator.
 ///
 /// `randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor`
 #[inline]

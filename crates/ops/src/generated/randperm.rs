@@ -32,7 +32,7 @@ pub static RANDPERM: Operator<RandpermFn> = Operator::new(
     randperm_boxed,
 );
 
-/// The numbers from 0 to below `n`, in a random order.
+/// A random permutation of the integers from 0 to below `n`.
 ///
 /// `randperm(SymInt n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -85,7 +85,7 @@ pub static RANDPERM_OUT: Operator<RandpermOutFn> = Operator::new(
     randperm_out_boxed,
 );
 
-/// The numbers from 0 to below `n`, in a random order.
+/// A random permutation of the integers from 0 to below `n`.
 ///
 /// `randperm.out(SymInt n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -136,7 +136,7 @@ pub static RANDPERM_GENERATOR: Operator<RandpermGeneratorFn> = Operator::new(
     randperm_generator_boxed,
 );
 
-/// The numbers from 0 to below `n`, in a random order, from a generator.
+/// A random permutation of the integers from 0 to below `n`, from a generator.
 ///
 /// `randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -195,7 +195,7 @@ pub static RANDPERM_GENERATOR_OUT: Operator<RandpermGeneratorOutFn> = Operator::
     randperm_generator_out_boxed,
 );
 
-/// The numbers from 0 to below `n`, in a random order, from a generator.
+/// A random permutation of the integers from 0 to below `n`, from a generator.
 ///
 /// `randperm.generator_out(SymInt n, *, Generator? generator, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -25,7 +25,7 @@ pub static REPEAT: Operator<RepeatFn> = Operator::new(
     repeat_boxed,
 );
 
-/// `self` repeated `repeats[d]` times along each dimension; additional ones come first.
+/// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
 ///
 /// `repeat(Tensor self, SymInt[] repeats) -> Tensor`
 #[inline]
@@ -58,7 +58,7 @@ pub static REPEAT_OUT: Operator<RepeatOutFn> = Operator::new(
     repeat_out_boxed,
 );
 
-/// `self` repeated `repeats[d]` times along each dimension; additional ones come first.
+/// `self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front.
 ///
 /// `repeat.out(Tensor self, SymInt[] repeats, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -92,7 +92,7 @@ pub static TILE: Operator<TileFn> = Operator::new(
     tile_boxed,
 );
 
-/// As `repeat`, with as many leading ones as `dims` lacks.
+/// `repeat`, with `dims` extended by leading ones to the number of dimensions.
 ///
 /// `tile(Tensor self, SymInt[] dims) -> Tensor`
 #[inline]
@@ -125,7 +125,7 @@ pub static REPEAT_INTERLEAVE_TENSOR: Operator<RepeatInterleaveTensorFn> = Operat
     repeat_interleave_tensor_boxed,
 );
 
-/// Every index of the vector `repeats`, as often as the element there says.
+/// Each index of the vector `repeats`, repeated as many times as the element there says.
 ///
 /// `repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor`
 #[inline]
@@ -169,7 +169,7 @@ pub static REPEAT_INTERLEAVE_SELF_TENSOR: Operator<RepeatInterleaveSelfTensorFn>
     repeat_interleave_self_tensor_boxed,
 );
 
-/// Each index of a dimension (of all elements, where none is given) as often as `repeats` says of it.
+/// Each slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it.
 ///
 /// `repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor`
 #[inline]
@@ -223,7 +223,7 @@ pub static REPEAT_INTERLEAVE_SELF_INT: Operator<RepeatInterleaveSelfIntFn> = Ope
     repeat_interleave_self_int_boxed,
 );
 
-/// Each index of a dimension (of all elements, where none is given) `repeats` times.
+/// Each slice of a dimension, or of the flattened tensor if none is given, repeated `repeats` times.
 ///
 /// `repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor`
 #[inline]

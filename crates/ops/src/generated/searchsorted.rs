@@ -445,7 +445,7 @@ pub static BUCKETIZE_TENSOR: Operator<BucketizeTensorFn> = Operator::new(
     bucketize_tensor_boxed,
 );
 
-/// For each value the number of the interval between `boundaries` that it lies in.
+/// For each value the index of the interval between `boundaries` that contains it.
 ///
 /// `bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
 #[inline]
@@ -503,7 +503,7 @@ pub static BUCKETIZE_TENSOR_OUT: Operator<BucketizeTensorOutFn> = Operator::new(
     bucketize_tensor_out_boxed,
 );
 
-/// For each value the number of the interval between `boundaries` that it lies in.
+/// For each value the index of the interval between `boundaries` that contains it.
 ///
 /// `bucketize.Tensor_out(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -592,7 +592,7 @@ pub static BUCKETIZE_SCALAR: Operator<BucketizeScalarFn> = Operator::new(
     bucketize_scalar_boxed,
 );
 
-/// The number of the interval between `boundaries` that a number lies in.
+/// The index of the interval between `boundaries` that contains a number.
 ///
 /// `bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor`
 #[inline]

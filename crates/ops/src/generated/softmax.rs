@@ -25,7 +25,7 @@ pub static SOFTMAX_INT: Operator<SoftmaxIntFn> = Operator::new(
     softmax_int_boxed,
 );
 
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, of elements converted to `dtype` first.
+/// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
 ///
 /// `softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -64,7 +64,7 @@ pub static SOFTMAX_INT_OUT: Operator<SoftmaxIntOutFn> = Operator::new(
     softmax_int_out_boxed,
 );
 
-/// `exp(self) / sum(exp(self))` along a dimension, without overflow, of elements converted to `dtype` first.
+/// `exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`.
 ///
 /// `softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -373,7 +373,7 @@ pub static LOG_SOFTMAX_INT: Operator<LogSoftmaxIntFn> = Operator::new(
     log_softmax_int_boxed,
 );
 
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of elements converted to `dtype` first.
+/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
 ///
 /// `log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -415,7 +415,7 @@ pub static LOG_SOFTMAX_INT_OUT: Operator<LogSoftmaxIntOutFn> = Operator::new(
     log_softmax_int_out_boxed,
 );
 
-/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of elements converted to `dtype` first.
+/// `log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`.
 ///
 /// `log_softmax.int_out(Tensor self, int dim, ScalarType? dtype=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

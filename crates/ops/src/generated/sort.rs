@@ -272,7 +272,7 @@ pub static ARGSORT: Operator<ArgsortFn> = Operator::new(
     argsort_boxed,
 );
 
-/// The indices that put the elements along `dim` in order.
+/// The indices that sort the elements along `dim`.
 ///
 /// `argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor`
 #[inline]
@@ -305,7 +305,7 @@ pub static ARGSORT_STABLE: Operator<ArgsortStableFn> = Operator::new(
     argsort_stable_boxed,
 );
 
-/// The indices that put the elements along `dim` in order; equal elements keep theirs.
+/// The indices that sort the elements along `dim`; equal elements keep their order.
 ///
 /// `argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor`
 #[inline]
@@ -348,7 +348,7 @@ pub static ARGSORT_STABLE_OUT: Operator<ArgsortStableOutFn> = Operator::new(
     argsort_stable_out_boxed,
 );
 
-/// The indices that put the elements along `dim` in order; equal elements keep theirs.
+/// The indices that sort the elements along `dim`; equal elements keep their order.
 ///
 /// `argsort.stable_out(Tensor self, *, bool stable, int dim=-1, bool descending=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -402,7 +402,7 @@ pub static MSORT: Operator<MsortFn> = Operator::new(
     msort_boxed,
 );
 
-/// The elements along the first dimension in order.
+/// The elements sorted along the first dimension.
 ///
 /// `msort(Tensor self) -> Tensor`
 #[inline]
@@ -435,7 +435,7 @@ pub static MSORT_OUT: Operator<MsortOutFn> = Operator::new(
     msort_out_boxed,
 );
 
-/// The elements along the first dimension in order.
+/// The elements sorted along the first dimension.
 ///
 /// `msort.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

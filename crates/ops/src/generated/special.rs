@@ -26,7 +26,7 @@ pub static POSITIVE: Operator<PositiveFn> = Operator::new(
     positive_boxed,
 );
 
-/// `self` itself; bool has no sign.
+/// `self` itself; not defined for bool.
 ///
 /// `positive(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -60,7 +60,7 @@ pub static SINC: Operator<SincFn> = Operator::new(
     sinc_boxed,
 );
 
-/// `sin(pi * self) / (pi * self)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, but 1 at 0.
 ///
 /// `sinc(Tensor self) -> Tensor`
 #[inline]
@@ -103,7 +103,7 @@ pub static SINC_: Operator<SincInPlaceFn> = Operator::new(
     sinc__boxed,
 );
 
-/// `sin(pi * self) / (pi * self)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, but 1 at 0.
 ///
 /// `sinc_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -146,7 +146,7 @@ pub static SINC_OUT: Operator<SincOutFn> = Operator::new(
     sinc_out_boxed,
 );
 
-/// `sin(pi * self) / (pi * self)`, and 1 at 0.
+/// `sin(pi * self) / (pi * self)`, but 1 at 0.
 ///
 /// `sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -189,7 +189,7 @@ pub static LOGIT: Operator<LogitFn> = Operator::new(
     logit_boxed,
 );
 
-/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
+/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
 ///
 /// `logit(Tensor self, float? eps=None) -> Tensor`
 #[inline]
@@ -232,7 +232,7 @@ pub static LOGIT_: Operator<LogitInPlaceFn> = Operator::new(
     logit__boxed,
 );
 
-/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
+/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
 ///
 /// `logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)`
 #[inline]
@@ -275,7 +275,7 @@ pub static LOGIT_OUT: Operator<LogitOutFn> = Operator::new(
     logit_out_boxed,
 );
 
-/// `log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one.
+/// `log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given.
 ///
 /// `logit.out(Tensor self, float? eps=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -319,7 +319,7 @@ pub static XLOGY_TENSOR: Operator<XlogyTensorFn> = Operator::new(
     xlogy_tensor_boxed,
 );
 
-/// `self * log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, but 0 where `self` is 0.
 ///
 /// `xlogy.Tensor(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -362,7 +362,7 @@ pub static XLOGY__TENSOR: Operator<XlogyInPlaceTensorFn> = Operator::new(
     xlogy__tensor_boxed,
 );
 
-/// `self * log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, but 0 where `self` is 0.
 ///
 /// `xlogy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`
 #[inline]
@@ -405,7 +405,7 @@ pub static XLOGY_OUTTENSOR: Operator<XlogyOuttensorFn> = Operator::new(
     xlogy_outtensor_boxed,
 );
 
-/// `self * log(other)`, and 0 where `self` is 0.
+/// `self * log(other)`, but 0 where `self` is 0.
 ///
 /// `xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -640,7 +640,7 @@ pub static SPECIAL_XLOG1PY: Operator<SpecialXlog1pyFn> = Operator::new(
     special_xlog1py_boxed,
 );
 
-/// `self * log(1 + other)`, and 0 where `self` is 0.
+/// `self * log(1 + other)`, but 0 where `self` is 0.
 ///
 /// `special_xlog1py(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -683,7 +683,7 @@ pub static SPECIAL_XLOG1PY_OUT: Operator<SpecialXlog1pyOutFn> = Operator::new(
     special_xlog1py_out_boxed,
 );
 
-/// `self * log(1 + other)`, and 0 where `self` is 0.
+/// `self * log(1 + other)`, but 0 where `self` is 0.
 ///
 /// `special_xlog1py.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1075,7 +1075,7 @@ pub static HEAVISIDE: Operator<HeavisideFn> = Operator::new(
     heaviside_boxed,
 );
 
-/// 0 below 0, 1 above, and `values` at 0; of one type.
+/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
 ///
 /// `heaviside(Tensor self, Tensor values) -> Tensor`
 #[inline]
@@ -1118,7 +1118,7 @@ pub static HEAVISIDE_: Operator<HeavisideInPlaceFn> = Operator::new(
     heaviside__boxed,
 );
 
-/// 0 below 0, 1 above, and `values` at 0; of one type.
+/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
 ///
 /// `heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)`
 #[inline]
@@ -1161,7 +1161,7 @@ pub static HEAVISIDE_OUT: Operator<HeavisideOutFn> = Operator::new(
     heaviside_out_boxed,
 );
 
-/// 0 below 0, 1 above, and `values` at 0; of one type.
+/// 0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype.
 ///
 /// `heaviside.out(Tensor self, Tensor values, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1462,7 +1462,7 @@ pub static FREXP_TENSOR: Operator<FrexpTensorFn> = Operator::new(
     frexp_tensor_boxed,
 );
 
-/// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
+/// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
 ///
 /// `frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)`
 #[inline]
@@ -1499,7 +1499,7 @@ pub static FREXP_TENSOR_OUT: Operator<FrexpTensorOutFn> = Operator::new(
     frexp_tensor_out_boxed,
 );
 
-/// A mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element.
+/// A mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`.
 ///
 /// `frexp.Tensor_out(Tensor self, *, Tensor(a!) mantissa, Tensor(b!) exponent) -> (Tensor(a!) mantissa, Tensor(b!) exponent)`
 #[inline]
@@ -1544,7 +1544,7 @@ pub static NAN_TO_NUM: Operator<NanToNumFn> = Operator::new(
     nan_to_num_boxed,
 );
 
-/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
+/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
 ///
 /// `nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor`
 #[inline]
@@ -1610,7 +1610,7 @@ pub static NAN_TO_NUM_: Operator<NanToNumInPlaceFn> = Operator::new(
     nan_to_num__boxed,
 );
 
-/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
+/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
 ///
 /// `nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)`
 #[inline]
@@ -1672,7 +1672,7 @@ pub static NAN_TO_NUM_OUT: Operator<NanToNumOutFn> = Operator::new(
     nan_to_num_out_boxed,
 );
 
-/// Replaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype.
+/// Replaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers.
 ///
 /// `nan_to_num.out(Tensor self, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2059,7 +2059,7 @@ pub static ISREAL: Operator<IsrealFn> = Operator::new(
     isreal_boxed,
 );
 
-/// True everywhere: no type is complex.
+/// Whether each element is real, which is true: no dtype is complex.
 ///
 /// `isreal(Tensor self) -> Tensor`
 #[inline]
@@ -2093,7 +2093,7 @@ pub static SPECIAL_ENTR: Operator<SpecialEntrFn> = Operator::new(
     special_entr_boxed,
 );
 
-/// `-self * log(self)`, 0 at 0 and -infinity below.
+/// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
 ///
 /// `special_entr(Tensor self) -> Tensor`
 #[inline]
@@ -2136,7 +2136,7 @@ pub static SPECIAL_ENTR_OUT: Operator<SpecialEntrOutFn> = Operator::new(
     special_entr_out_boxed,
 );
 
-/// `-self * log(self)`, 0 at 0 and -infinity below.
+/// `-self * log(self)`, 0 at 0, and -infinity for negative elements.
 ///
 /// `special_entr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2179,7 +2179,7 @@ pub static SPECIAL_NDTR: Operator<SpecialNdtrFn> = Operator::new(
     special_ndtr_boxed,
 );
 
-/// `(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element.
+/// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
 ///
 /// `special_ndtr(Tensor self) -> Tensor`
 #[inline]
@@ -2222,7 +2222,7 @@ pub static SPECIAL_NDTR_OUT: Operator<SpecialNdtrOutFn> = Operator::new(
     special_ndtr_out_boxed,
 );
 
-/// `(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element.
+/// `(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution.
 ///
 /// `special_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2265,7 +2265,7 @@ pub static SPECIAL_LOG_NDTR: Operator<SpecialLogNdtrFn> = Operator::new(
     special_log_ndtr_boxed,
 );
 
-/// `log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow.
+/// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
 ///
 /// `special_log_ndtr(Tensor self) -> Tensor`
 #[inline]
@@ -2308,7 +2308,7 @@ pub static SPECIAL_LOG_NDTR_OUT: Operator<SpecialLogNdtrOutFn> = Operator::new(
     special_log_ndtr_out_boxed,
 );
 
-/// `log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow.
+/// `log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow.
 ///
 /// `special_log_ndtr.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static ERFINV: Operator<ErfinvFn> = Operator::new(
     erfinv_boxed,
 );
 
-/// The number whose `erf` is each element, from -1 to 1.
+/// The inverse of `erf`, for elements from -1 to 1.
 ///
 /// `erfinv(Tensor self) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static ERFINV_: Operator<ErfinvInPlaceFn> = Operator::new(
     erfinv__boxed,
 );
 
-/// The number whose `erf` is each element, from -1 to 1.
+/// The inverse of `erf`, for elements from -1 to 1.
 ///
 /// `erfinv_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -112,7 +112,7 @@ pub static ERFINV_OUT: Operator<ErfinvOutFn> = Operator::new(
     erfinv_out_boxed,
 );
 
-/// The number whose `erf` is each element, from -1 to 1.
+/// The inverse of `erf`, for elements from -1 to 1.
 ///
 /// `erfinv.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static SPECIAL_NDTRI: Operator<SpecialNdtriFn> = Operator::new(
     special_ndtri_boxed,
 );
 
-/// The number whose `ndtr` is each element, which is a probability.
+/// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
 ///
 /// `special_ndtri(Tensor self) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static SPECIAL_NDTRI_OUT: Operator<SpecialNdtriOutFn> = Operator::new(
     special_ndtri_out_boxed,
 );
 
-/// The number whose `ndtr` is each element, which is a probability.
+/// The inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability.
 ///
 /// `special_ndtri.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -241,7 +241,7 @@ pub static LGAMMA: Operator<LgammaFn> = Operator::new(
     lgamma_boxed,
 );
 
-/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
 ///
 /// `lgamma(Tensor self) -> Tensor`
 #[inline]
@@ -284,7 +284,7 @@ pub static LGAMMA_: Operator<LgammaInPlaceFn> = Operator::new(
     lgamma__boxed,
 );
 
-/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
 ///
 /// `lgamma_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -327,7 +327,7 @@ pub static LGAMMA_OUT: Operator<LgammaOutFn> = Operator::new(
     lgamma_out_boxed,
 );
 
-/// `log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function.
+/// `log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function.
 ///
 /// `lgamma.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -718,7 +718,7 @@ pub static SPECIAL_ZETA: Operator<SpecialZetaFn> = Operator::new(
     special_zeta_boxed,
 );
 
-/// `sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz.
+/// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
 ///
 /// `special_zeta(Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -761,7 +761,7 @@ pub static SPECIAL_ZETA_OUT: Operator<SpecialZetaOutFn> = Operator::new(
     special_zeta_out_boxed,
 );
 
-/// `sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz.
+/// `sum((k + other)^-self)` over k from 0, the Hurwitz zeta function.
 ///
 /// `special_zeta.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1616,7 +1616,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialChebyshevPolynomialTF
     special_chebyshev_polynomial_t_boxed,
 );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
 ///
 /// `special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -1665,7 +1665,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_t_out_boxed,
 );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind.
 ///
 /// `special_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1723,7 +1723,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_t_x_scalar_boxed,
     );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -1766,7 +1766,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_t_x_scalar_out_boxed,
     );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `x`.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1810,7 +1810,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_t_n_scalar_boxed,
     );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -1853,7 +1853,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_t_n_scalar_out_boxed,
     );
 
-/// `cos(n * acos(x))`, Chebyshev's polynomials of the first kind, for a number `n`.
+/// `cos(n * acos(x))`, Chebyshev polynomials of the first kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1894,7 +1894,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialChebyshevPolynomialUF
     special_chebyshev_polynomial_u_boxed,
 );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
 ///
 /// `special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -1943,7 +1943,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_u_out_boxed,
 );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind.
 ///
 /// `special_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2001,7 +2001,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_u_x_scalar_boxed,
     );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2044,7 +2044,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_u_x_scalar_out_boxed,
     );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `x`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2088,7 +2088,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_u_n_scalar_boxed,
     );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2131,7 +2131,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_u_n_scalar_out_boxed,
     );
 
-/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind, for a number `n`.
+/// `sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2172,7 +2172,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialChebyshevPolynomialVF
     special_chebyshev_polynomial_v_boxed,
 );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
 ///
 /// `special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2221,7 +2221,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_v_out_boxed,
 );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind.
 ///
 /// `special_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2279,7 +2279,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_v_x_scalar_boxed,
     );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2322,7 +2322,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_v_x_scalar_out_boxed,
     );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `x`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2366,7 +2366,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_v_n_scalar_boxed,
     );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2409,7 +2409,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_v_n_scalar_out_boxed,
     );
 
-/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind, for a number `n`.
+/// `cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2450,7 +2450,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialChebyshevPolynomialWF
     special_chebyshev_polynomial_w_boxed,
 );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
 ///
 /// `special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2499,7 +2499,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialChebyshevPolynomi
     special_chebyshev_polynomial_w_out_boxed,
 );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind.
 ///
 /// `special_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2557,7 +2557,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_w_x_scalar_boxed,
     );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2600,7 +2600,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_w_x_scalar_out_boxed,
     );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `x`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `x`.
 ///
 /// `special_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2644,7 +2644,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<SpecialChebyshevPol
         special_chebyshev_polynomial_w_n_scalar_boxed,
     );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -2687,7 +2687,7 @@ pub static SPECIAL_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<SpecialChebyshe
         special_chebyshev_polynomial_w_n_scalar_out_boxed,
     );
 
-/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind, for a number `n`.
+/// `sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind, for a number `n`.
 ///
 /// `special_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2735,7 +2735,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_t_boxed,
     );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -2795,7 +2795,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_t_out_boxed,
     );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_t.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2855,7 +2855,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_t_x_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -2900,7 +2900,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_t_x_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2955,7 +2955,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_t_n_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3000,7 +3000,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_t_n_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_t.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3057,7 +3057,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_u_boxed,
     );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3117,7 +3117,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_u_out_boxed,
     );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_u.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3177,7 +3177,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_u_x_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3222,7 +3222,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_u_x_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3277,7 +3277,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_u_n_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3322,7 +3322,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_u_n_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_u.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3379,7 +3379,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_v_boxed,
     );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3439,7 +3439,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_v_out_boxed,
     );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_v.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3499,7 +3499,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_v_x_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3544,7 +3544,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_v_x_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3599,7 +3599,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_v_n_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3644,7 +3644,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_v_n_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_v.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3701,7 +3701,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W: Operator<SpecialShiftedChebys
         special_shifted_chebyshev_polynomial_w_boxed,
     );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -3761,7 +3761,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_OUT: Operator<SpecialShiftedCh
         special_shifted_chebyshev_polynomial_w_out_boxed,
     );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1.
 ///
 /// `special_shifted_chebyshev_polynomial_w.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3821,7 +3821,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_w_x_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -3866,7 +3866,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_X_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_w_x_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `x`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `x`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3921,7 +3921,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR: Operator<
     special_shifted_chebyshev_polynomial_w_n_scalar_boxed,
 );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -3966,7 +3966,7 @@ pub static SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W_N_SCALAR_OUT: Operator<
     special_shifted_chebyshev_polynomial_w_n_scalar_out_boxed,
 );
 
-/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1, for a number `n`.
+/// `chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1, for a number `n`.
 ///
 /// `special_shifted_chebyshev_polynomial_w.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4016,7 +4016,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H: Operator<SpecialHermitePolynomialHFn> =
     special_hermite_polynomial_h_boxed,
 );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
 ///
 /// `special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4062,7 +4062,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_OUT: Operator<SpecialHermitePolynomialHO
     special_hermite_polynomial_h_out_boxed,
 );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials.
 ///
 /// `special_hermite_polynomial_h.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4120,7 +4120,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR: Operator<SpecialHermitePolynom
         special_hermite_polynomial_h_x_scalar_boxed,
     );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
 ///
 /// `special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4162,7 +4162,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_X_SCALAR_OUT: Operator<SpecialHermitePol
         special_hermite_polynomial_h_x_scalar_out_boxed,
     );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `x`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `x`.
 ///
 /// `special_hermite_polynomial_h.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4206,7 +4206,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR: Operator<SpecialHermitePolynom
         special_hermite_polynomial_h_n_scalar_boxed,
     );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
 ///
 /// `special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4248,7 +4248,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_H_N_SCALAR_OUT: Operator<SpecialHermitePol
         special_hermite_polynomial_h_n_scalar_out_boxed,
     );
 
-/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them, for a number `n`.
+/// `H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials, for a number `n`.
 ///
 /// `special_hermite_polynomial_h.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4289,7 +4289,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE: Operator<SpecialHermitePolynomialHeFn>
     special_hermite_polynomial_he_boxed,
 );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
 ///
 /// `special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4338,7 +4338,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_OUT: Operator<SpecialHermitePolynomialH
     special_hermite_polynomial_he_out_boxed,
 );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials.
 ///
 /// `special_hermite_polynomial_he.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4396,7 +4396,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR: Operator<SpecialHermitePolyno
         special_hermite_polynomial_he_x_scalar_boxed,
     );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
 ///
 /// `special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4439,7 +4439,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_X_SCALAR_OUT: Operator<SpecialHermitePo
         special_hermite_polynomial_he_x_scalar_out_boxed,
     );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `x`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `x`.
 ///
 /// `special_hermite_polynomial_he.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4483,7 +4483,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR: Operator<SpecialHermitePolyno
         special_hermite_polynomial_he_n_scalar_boxed,
     );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
 ///
 /// `special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4526,7 +4526,7 @@ pub static SPECIAL_HERMITE_POLYNOMIAL_HE_N_SCALAR_OUT: Operator<SpecialHermitePo
         special_hermite_polynomial_he_n_scalar_out_boxed,
     );
 
-/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them, for a number `n`.
+/// `He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials, for a number `n`.
 ///
 /// `special_hermite_polynomial_he.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4567,7 +4567,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L: Operator<SpecialLaguerrePolynomialLFn>
     special_laguerre_polynomial_l_boxed,
 );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
 ///
 /// `special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4616,7 +4616,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_OUT: Operator<SpecialLaguerrePolynomial
     special_laguerre_polynomial_l_out_boxed,
 );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials.
 ///
 /// `special_laguerre_polynomial_l.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4674,7 +4674,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR: Operator<SpecialLaguerrePolyn
         special_laguerre_polynomial_l_x_scalar_boxed,
     );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
 ///
 /// `special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4717,7 +4717,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_X_SCALAR_OUT: Operator<SpecialLaguerreP
         special_laguerre_polynomial_l_x_scalar_out_boxed,
     );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `x`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `x`.
 ///
 /// `special_laguerre_polynomial_l.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4761,7 +4761,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR: Operator<SpecialLaguerrePolyn
         special_laguerre_polynomial_l_n_scalar_boxed,
     );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
 ///
 /// `special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -4804,7 +4804,7 @@ pub static SPECIAL_LAGUERRE_POLYNOMIAL_L_N_SCALAR_OUT: Operator<SpecialLaguerreP
         special_laguerre_polynomial_l_n_scalar_out_boxed,
     );
 
-/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials, for a number `n`.
+/// `n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials, for a number `n`.
 ///
 /// `special_laguerre_polynomial_l.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4845,7 +4845,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P: Operator<SpecialLegendrePolynomialPFn>
     special_legendre_polynomial_p_boxed,
 );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
 ///
 /// `special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor`
 #[inline]
@@ -4894,7 +4894,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_OUT: Operator<SpecialLegendrePolynomial
     special_legendre_polynomial_p_out_boxed,
 );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials.
 ///
 /// `special_legendre_polynomial_p.out(Tensor x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4952,7 +4952,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR: Operator<SpecialLegendrePolyn
         special_legendre_polynomial_p_x_scalar_boxed,
     );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
 ///
 /// `special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor`
 #[inline]
@@ -4995,7 +4995,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_X_SCALAR_OUT: Operator<SpecialLegendreP
         special_legendre_polynomial_p_x_scalar_out_boxed,
     );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `x`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `x`.
 ///
 /// `special_legendre_polynomial_p.x_scalar_out(Scalar x, Tensor n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -5039,7 +5039,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR: Operator<SpecialLegendrePolyn
         special_legendre_polynomial_p_n_scalar_boxed,
     );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
 ///
 /// `special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor`
 #[inline]
@@ -5082,7 +5082,7 @@ pub static SPECIAL_LEGENDRE_POLYNOMIAL_P_N_SCALAR_OUT: Operator<SpecialLegendreP
         special_legendre_polynomial_p_n_scalar_out_boxed,
     );
 
-/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials, for a number `n`.
+/// `n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials, for a number `n`.
 ///
 /// `special_legendre_polynomial_p.n_scalar_out(Tensor x, Scalar n, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

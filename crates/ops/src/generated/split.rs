@@ -26,7 +26,7 @@ pub static UNSAFE_SPLIT_TENSOR: Operator<UnsafeSplitTensorFn> = Operator::new(
     unsafe_split_tensor_boxed,
 );
 
-/// The pieces of `split`, each of which may be written in place.
+/// The pieces of `split`, each of which autograd allows to be written in place.
 ///
 /// `unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`
 #[inline]
@@ -67,7 +67,7 @@ pub static UNSAFE_SPLIT_WITH_SIZES: Operator<UnsafeSplitWithSizesFn> = Operator:
     unsafe_split_with_sizes_boxed,
 );
 
-/// The pieces of `split_with_sizes`, each of which may be written in place.
+/// The pieces of `split_with_sizes`, each of which autograd allows to be written in place.
 ///
 /// `unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
 #[inline]
@@ -106,7 +106,7 @@ pub static UNSAFE_CHUNK: Operator<UnsafeChunkFn> = Operator::new(
     unsafe_chunk_boxed,
 );
 
-/// The pieces of `chunk`, each of which may be written in place.
+/// The pieces of `chunk`, each of which autograd allows to be written in place.
 ///
 /// `unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]`
 #[inline]
@@ -144,7 +144,7 @@ pub static HSPLIT_INT: Operator<HsplitIntFn> = Operator::new(
     hsplit_int_boxed,
 );
 
-/// Equal pieces along columns.
+/// Equal pieces along the second dimension, of a vector along the only one.
 ///
 /// `hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
 #[inline]
@@ -177,7 +177,7 @@ pub static HSPLIT_ARRAY: Operator<HsplitArrayFn> = Operator::new(
     hsplit_array_boxed,
 );
 
-/// Pieces along columns between the given indices.
+/// Pieces along the second dimension (of a vector along the only one), split at the given indices.
 ///
 /// `hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -210,7 +210,7 @@ pub static VSPLIT_INT: Operator<VsplitIntFn> = Operator::new(
     vsplit_int_boxed,
 );
 
-/// Equal pieces along rows.
+/// Equal pieces along the first dimension.
 ///
 /// `vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]`
 #[inline]
@@ -243,7 +243,7 @@ pub static VSPLIT_ARRAY: Operator<VsplitArrayFn> = Operator::new(
     vsplit_array_boxed,
 );
 
-/// Pieces along rows between the given indices.
+/// Pieces along the first dimension, split at the given indices.
 ///
 /// `vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -309,7 +309,7 @@ pub static DSPLIT_ARRAY: Operator<DsplitArrayFn> = Operator::new(
     dsplit_array_boxed,
 );
 
-/// Pieces along the third dimension between the given indices.
+/// Pieces along the third dimension, split at the given indices.
 ///
 /// `dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]`
 #[inline]
@@ -342,7 +342,7 @@ pub static SPLIT_TENSOR: Operator<SplitTensorFn> = Operator::new(
     split_tensor_boxed,
 );
 
-/// Views of `split_size` indices of a dimension each; the last has what is left.
+/// Views of `split_size` indices of a dimension each; the last one may be smaller.
 ///
 /// `split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -380,7 +380,7 @@ pub static SPLIT_SIZES: Operator<SplitSizesFn> = Operator::new(
     split_sizes_boxed,
 );
 
-/// Views of the given sizes, which add up to the dimension's.
+/// Views of the given sizes, whose sum must be the size of the dimension.
 ///
 /// `split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -418,7 +418,7 @@ pub static SPLIT_WITH_SIZES: Operator<SplitWithSizesFn> = Operator::new(
     split_with_sizes_boxed,
 );
 
-/// Views of the given sizes, which add up to the dimension's.
+/// Views of the given sizes, whose sum must be the size of the dimension.
 ///
 /// `split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -456,7 +456,7 @@ pub static CHUNK: Operator<ChunkFn> = Operator::new(
     chunk_boxed,
 );
 
-/// At most `chunks` views of equal size; the last may be smaller.
+/// At most `chunks` views of equal size; the last one may be smaller.
 ///
 /// `chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -492,7 +492,7 @@ pub static TENSOR_SPLIT_SECTIONS: Operator<TensorSplitSectionsFn> = Operator::ne
     tensor_split_sections_boxed,
 );
 
-/// Just `sections` views; the first ones are larger by one where the size does not divide.
+/// Exactly `sections` views; if they do not divide the size, the first ones are larger by one.
 ///
 /// `tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -534,7 +534,7 @@ pub static TENSOR_SPLIT_INDICES: Operator<TensorSplitIndicesFn> = Operator::new(
     tensor_split_indices_boxed,
 );
 
-/// Views between the given indices of a dimension, which may be negative or out of range as those of a slice.
+/// Views split at the given indices of a dimension, which are clamped as those of a slice.
 ///
 /// `tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -578,7 +578,7 @@ pub static TENSOR_SPLIT_TENSOR_INDICES_OR_SECTIONS: Operator<TensorSplitTensorIn
         tensor_split_tensor_indices_or_sections_boxed,
     );
 
-/// Views between the indices that a tensor holds, or as many views as the number that it holds.
+/// Views split at the indices in a vector, or as many views as a tensor without dimensions says.
 ///
 /// `tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]`
 #[inline]
@@ -622,7 +622,7 @@ pub static UNBIND_INT: Operator<UnbindIntFn> = Operator::new(
     unbind_int_boxed,
 );
 
-/// Every index of a dimension, as a view without it.
+/// The slices of a dimension, which is removed, as views.
 ///
 /// `unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]`
 #[inline]

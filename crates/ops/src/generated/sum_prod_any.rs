@@ -25,7 +25,7 @@ pub static SUM: Operator<SumFn> = Operator::new(
     sum_boxed,
 );
 
-/// The sum of all elements; integers add up in int64 unless `dtype` says otherwise.
+/// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `sum(Tensor self, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -58,7 +58,7 @@ pub static SUM_OUT: Operator<SumOutFn> = Operator::new(
     sum_out_boxed,
 );
 
-/// The sum of all elements; integers add up in int64 unless `dtype` says otherwise.
+/// The sum of all elements; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `sum.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -100,7 +100,7 @@ pub static SUM_DIM_INTLIST: Operator<SumDimIntlistFn> = Operator::new(
     sum_dim_intlist_boxed,
 );
 
-/// The sum along the given dimensions, or along all; integers add up in int64 unless `dtype` says otherwise.
+/// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -169,7 +169,7 @@ pub static SUM_INTLIST_OUT: Operator<SumIntlistOutFn> = Operator::new(
     sum_intlist_out_boxed,
 );
 
-/// The sum along the given dimensions, or along all; integers add up in int64 unless `dtype` says otherwise.
+/// The sum along the given dimensions, or of all elements; integers are summed in int64 unless `dtype` says otherwise.
 ///
 /// `sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -243,7 +243,7 @@ pub static NANSUM: Operator<NansumFn> = Operator::new(
     nansum_boxed,
 );
 
-/// `sum(self)` along the given dimensions over what is not NaN.
+/// `sum(self)` along the given dimensions, with NaN counted as 0.
 ///
 /// `nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -312,7 +312,7 @@ pub static NANSUM_OUT: Operator<NansumOutFn> = Operator::new(
     nansum_out_boxed,
 );
 
-/// `sum(self)` along the given dimensions over what is not NaN.
+/// `sum(self)` along the given dimensions, with NaN counted as 0.
 ///
 /// `nansum.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -385,7 +385,7 @@ pub static MEAN: Operator<MeanFn> = Operator::new(
     mean_boxed,
 );
 
-/// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
 ///
 /// `mean(Tensor self, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -418,7 +418,7 @@ pub static MEAN_DTYPE_OUT: Operator<MeanDtypeOutFn> = Operator::new(
     mean_dtype_out_boxed,
 );
 
-/// `sum(self) / n` over all n elements of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` over all n elements of a floating point tensor; NaN if there are none.
 ///
 /// `mean.dtype_out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -459,7 +459,7 @@ pub static MEAN_DIM: Operator<MeanDimFn> = Operator::new(
     mean_dim_boxed,
 );
 
-/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
 ///
 /// `mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -528,7 +528,7 @@ pub static MEAN_OUT: Operator<MeanOutFn> = Operator::new(
     mean_out_boxed,
 );
 
-/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN of no elements.
+/// `sum(self) / n` along the given dimensions of a floating point tensor; NaN if they have no elements.
 ///
 /// `mean.out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -602,7 +602,7 @@ pub static PROD: Operator<ProdFn> = Operator::new(
     prod_boxed,
 );
 
-/// The product of all elements; integers multiply in int64 unless `dtype` says otherwise.
+/// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `prod(Tensor self, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -639,7 +639,7 @@ pub static PROD_OUT: Operator<ProdOutFn> = Operator::new(
     prod_out_boxed,
 );
 
-/// The product of all elements; integers multiply in int64 unless `dtype` says otherwise.
+/// The product of all elements; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `prod.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -683,7 +683,7 @@ pub static PROD_DIM_INT: Operator<ProdDimIntFn> = Operator::new(
     prod_dim_int_boxed,
 );
 
-/// The product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -741,7 +741,7 @@ pub static PROD_INT_OUT: Operator<ProdIntOutFn> = Operator::new(
     prod_int_out_boxed,
 );
 
-/// The product along a dimension; integers multiply in int64 unless `dtype` says otherwise.
+/// The product along a dimension; integers are multiplied in int64 unless `dtype` says otherwise.
 ///
 /// `prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -815,7 +815,7 @@ pub static ANY: Operator<AnyFn> = Operator::new(
     any_boxed,
 );
 
-/// Whether some element differs from zero; of uint8 as uint8, else as bool.
+/// Whether any element is nonzero; the result is bool, but uint8 for uint8.
 ///
 /// `any(Tensor self) -> Tensor`
 #[inline]
@@ -860,7 +860,7 @@ pub static ANY_ALL_OUT: Operator<AnyAllOutFn> = Operator::new(
     any_all_out_boxed,
 );
 
-/// Whether some element differs from zero; of uint8 as uint8, else as bool.
+/// Whether any element is nonzero; the result is bool, but uint8 for uint8.
 ///
 /// `any.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -907,7 +907,7 @@ pub static ANY_DIM: Operator<AnyDimFn> = Operator::new(
     any_dim_boxed,
 );
 
-/// Whether some element along a dimension differs from zero.
+/// Whether any element along a dimension is nonzero.
 ///
 /// `any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor`
 #[inline]
@@ -952,7 +952,7 @@ pub static ANY_OUT: Operator<AnyOutFn> = Operator::new(
     any_out_boxed,
 );
 
-/// Whether some element along a dimension differs from zero.
+/// Whether any element along a dimension is nonzero.
 ///
 /// `any.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1000,7 +1000,7 @@ pub static ANY_DIMS: Operator<AnyDimsFn> = Operator::new(
     any_dims_boxed,
 );
 
-/// Whether some element along the given dimensions differs from zero; an empty list reduces nothing.
+/// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
 ///
 /// `any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -1050,7 +1050,7 @@ pub static ANY_DIMS_OUT: Operator<AnyDimsOutFn> = Operator::new(
     any_dims_out_boxed,
 );
 
-/// Whether some element along the given dimensions differs from zero; an empty list reduces nothing.
+/// Whether any element along the given dimensions is nonzero; an empty list reduces no dimension.
 ///
 /// `any.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1110,7 +1110,7 @@ pub static ALL: Operator<AllFn> = Operator::new(
     all_boxed,
 );
 
-/// Whether every element differs from zero; of uint8 as uint8, else as bool.
+/// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
 ///
 /// `all(Tensor self) -> Tensor`
 #[inline]
@@ -1155,7 +1155,7 @@ pub static ALL_ALL_OUT: Operator<AllAllOutFn> = Operator::new(
     all_all_out_boxed,
 );
 
-/// Whether every element differs from zero; of uint8 as uint8, else as bool.
+/// Whether all elements are nonzero; the result is bool, but uint8 for uint8.
 ///
 /// `all.all_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1202,7 +1202,7 @@ pub static ALL_DIM: Operator<AllDimFn> = Operator::new(
     all_dim_boxed,
 );
 
-/// Whether every element along a dimension differs from zero.
+/// Whether all elements along a dimension are nonzero.
 ///
 /// `all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor`
 #[inline]
@@ -1247,7 +1247,7 @@ pub static ALL_OUT: Operator<AllOutFn> = Operator::new(
     all_out_boxed,
 );
 
-/// Whether every element along a dimension differs from zero.
+/// Whether all elements along a dimension are nonzero.
 ///
 /// `all.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1295,7 +1295,7 @@ pub static ALL_DIMS: Operator<AllDimsFn> = Operator::new(
     all_dims_boxed,
 );
 
-/// Whether every element along the given dimensions differs from zero; an empty list reduces nothing.
+/// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
 ///
 /// `all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor`
 #[inline]
@@ -1345,7 +1345,7 @@ pub static ALL_DIMS_OUT: Operator<AllDimsOutFn> = Operator::new(
     all_dims_out_boxed,
 );
 
-/// Whether every element along the given dimensions differs from zero; an empty list reduces nothing.
+/// Whether all elements along the given dimensions are nonzero; an empty list reduces no dimension.
 ///
 /// `all.dims_out(Tensor self, int[]? dim=None, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1404,7 +1404,7 @@ pub static COUNT_NONZERO: Operator<CountNonzeroFn> = Operator::new(
     count_nonzero_boxed,
 );
 
-/// How many elements differ from zero, along one dimension or in all.
+/// The number of nonzero elements, along one dimension or of all.
 ///
 /// `count_nonzero(Tensor self, int? dim=None) -> Tensor`
 #[inline]
@@ -1437,7 +1437,7 @@ pub static COUNT_NONZERO_OUT: Operator<CountNonzeroOutFn> = Operator::new(
     count_nonzero_out_boxed,
 );
 
-/// How many elements differ from zero, along one dimension or in all.
+/// The number of nonzero elements, along one dimension or of all.
 ///
 /// `count_nonzero.out(Tensor self, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1478,7 +1478,7 @@ pub static COUNT_NONZERO_DIM_INTLIST: Operator<CountNonzeroDimIntlistFn> = Opera
     count_nonzero_dim_intlist_boxed,
 );
 
-/// How many elements along the given dimensions differ from zero, as int64.
+/// The number of nonzero elements along the given dimensions, as int64.
 ///
 /// `count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor`
 #[inline]
@@ -1515,7 +1515,7 @@ pub static COUNT_NONZERO_DIM_INTLIST_OUT: Operator<CountNonzeroDimIntlistOutFn> 
     count_nonzero_dim_intlist_out_boxed,
 );
 
-/// How many elements along the given dimensions differ from zero, as int64.
+/// The number of nonzero elements along the given dimensions, as int64.
 ///
 /// `count_nonzero.dim_IntList_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1640,7 +1640,7 @@ pub static NANMEAN: Operator<NanmeanFn> = Operator::new(
     nanmean_boxed,
 );
 
-/// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
+/// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
 ///
 /// `nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor`
 #[inline]
@@ -1691,7 +1691,7 @@ pub static NANMEAN_OUT: Operator<NanmeanOutFn> = Operator::new(
     nanmean_out_boxed,
 );
 
-/// `nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN.
+/// `nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN.
 ///
 /// `nanmean.out(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -676,7 +676,7 @@ pub static CLAMP: Operator<ClampFn> = Operator::new(
     clamp_boxed,
 );
 
-/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
+/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor`
 #[inline]
@@ -730,7 +730,7 @@ pub static CLAMP_: Operator<ClampInPlaceFn> = Operator::new(
     clamp__boxed,
 );
 
-/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
+/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)`
 #[inline]
@@ -779,7 +779,7 @@ pub static CLAMP_OUT: Operator<ClampOutFn> = Operator::new(
     clamp_out_boxed,
 );
 
-/// `min(max(self, min), max)`, without the limits that are not given; NaN stays.
+/// `min(max(self, min), max)`, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp.out(Tensor self, Scalar? min=None, Scalar? max=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -840,7 +840,7 @@ pub static CLAMP_TENSOR: Operator<ClampTensorFn> = Operator::new(
     clamp_tensor_boxed,
 );
 
-/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
+/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor`
 #[inline]
@@ -894,7 +894,7 @@ pub static CLAMP__TENSOR: Operator<ClampInPlaceTensorFn> = Operator::new(
     clamp__tensor_boxed,
 );
 
-/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
+/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)`
 #[inline]
@@ -949,7 +949,7 @@ pub static CLAMP_TENSOR_OUT: Operator<ClampTensorOutFn> = Operator::new(
     clamp_tensor_out_boxed,
 );
 
-/// `min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins.
+/// `min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated.
 ///
 /// `clamp.Tensor_out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1016,7 +1016,7 @@ pub static CLAMP_MIN: Operator<ClampMinFn> = Operator::new(
     clamp_min_boxed,
 );
 
-/// `max(self, min)`, for a number `min`; NaN stays.
+/// `max(self, min)`, for a number `min`; NaN is propagated.
 ///
 /// `clamp_min(Tensor self, Scalar min) -> Tensor`
 #[inline]
@@ -1059,7 +1059,7 @@ pub static CLAMP_MIN_: Operator<ClampMinInPlaceFn> = Operator::new(
     clamp_min__boxed,
 );
 
-/// `max(self, min)`, for a number `min`; NaN stays.
+/// `max(self, min)`, for a number `min`; NaN is propagated.
 ///
 /// `clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)`
 #[inline]
@@ -1102,7 +1102,7 @@ pub static CLAMP_MIN_OUT: Operator<ClampMinOutFn> = Operator::new(
     clamp_min_out_boxed,
 );
 
-/// `max(self, min)`, for a number `min`; NaN stays.
+/// `max(self, min)`, for a number `min`; NaN is propagated.
 ///
 /// `clamp_min.out(Tensor self, Scalar min, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1280,7 +1280,7 @@ pub static CLAMP_MAX: Operator<ClampMaxFn> = Operator::new(
     clamp_max_boxed,
 );
 
-/// `min(self, max)`, for a number `max`; NaN stays.
+/// `min(self, max)`, for a number `max`; NaN is propagated.
 ///
 /// `clamp_max(Tensor self, Scalar max) -> Tensor`
 #[inline]
@@ -1323,7 +1323,7 @@ pub static CLAMP_MAX_: Operator<ClampMaxInPlaceFn> = Operator::new(
     clamp_max__boxed,
 );
 
-/// `min(self, max)`, for a number `max`; NaN stays.
+/// `min(self, max)`, for a number `max`; NaN is propagated.
 ///
 /// `clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)`
 #[inline]
@@ -1366,7 +1366,7 @@ pub static CLAMP_MAX_OUT: Operator<ClampMaxOutFn> = Operator::new(
     clamp_max_out_boxed,
 );
 
-/// `min(self, max)`, for a number `max`; NaN stays.
+/// `min(self, max)`, for a number `max`; NaN is propagated.
 ///
 /// `clamp_max.out(Tensor self, Scalar max, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -25,7 +25,7 @@ pub static CONTIGUOUS: Operator<ContiguousFn> = Operator::new(
     contiguous_boxed,
 );
 
-/// `self` where its elements lie in the order of `memory_format`, else a copy that does.
+/// `self` if it has the memory format `memory_format`, else a copy that has.
 ///
 /// `contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)`
 #[inline]
@@ -62,7 +62,7 @@ pub static CONJ: Operator<ConjFn> = Operator::new(
     conj_boxed,
 );
 
-/// `self`: there are real numbers only.
+/// `self`: all dtypes are real.
 ///
 /// `conj(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -161,7 +161,7 @@ pub static CONJ_PHYSICAL: Operator<ConjPhysicalFn> = Operator::new(
     conj_physical_boxed,
 );
 
-/// `self`: there are real numbers only.
+/// `self`: all dtypes are real.
 ///
 /// `conj_physical(Tensor self) -> Tensor`
 #[inline]
@@ -197,7 +197,7 @@ pub static CONJ_PHYSICAL_: Operator<ConjPhysicalInPlaceFn> = Operator::new(
     conj_physical__boxed,
 );
 
-/// `self`: there are real numbers only.
+/// `self`: all dtypes are real.
 ///
 /// `conj_physical_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -231,7 +231,7 @@ pub static CONJ_PHYSICAL_OUT: Operator<ConjPhysicalOutFn> = Operator::new(
     conj_physical_out_boxed,
 );
 
-/// `self`: there are real numbers only.
+/// `self`: all dtypes are real.
 ///
 /// `conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -347,7 +347,7 @@ pub static TO_DEVICE: Operator<ToDeviceFn> = Operator::new(
     to_device_boxed,
 );
 
-/// `self` where it is on that device and of that type, else a converted copy.
+/// `self` if it has the given device and dtype, else a converted copy.
 ///
 /// `to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
 #[inline]
@@ -404,7 +404,7 @@ pub static TO_DTYPE: Operator<ToDtypeFn> = Operator::new(
     to_dtype_boxed,
 );
 
-/// `self` where it is of that type, else a converted copy.
+/// `self` if it has the given dtype, else a converted copy.
 ///
 /// `to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
 #[inline]
@@ -457,7 +457,7 @@ pub static TO_OTHER: Operator<ToOtherFn> = Operator::new(
     to_other_boxed,
 );
 
-/// `self` where it has the type and device of `other`, else a converted copy.
+/// `self` if it has the dtype and device of `other`, else a converted copy.
 ///
 /// `to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)`
 #[inline]
@@ -510,7 +510,7 @@ pub static TYPE_AS: Operator<TypeAsFn> = Operator::new(
     type_as_boxed,
 );
 
-/// `self` where it has the type and device of `other`, else a converted copy.
+/// `self` if it has the dtype and device of `other`, else a converted copy.
 ///
 /// `type_as(Tensor self, Tensor other) -> Tensor`
 #[inline]

@@ -23,7 +23,7 @@ pub static TRAPEZOID_X: Operator<TrapezoidXFn> = Operator::new(
     trapezoid_x_boxed,
 );
 
-/// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
+/// `sum((x[k + 1] - x[k]) * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` at `x` by the trapezoidal rule.
 ///
 /// `trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
 #[inline]
@@ -56,7 +56,7 @@ pub static TRAPEZOID_DX: Operator<TrapezoidDxFn> = Operator::new(
     trapezoid_dx_boxed,
 );
 
-/// `sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids.
+/// `sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule.
 ///
 /// `trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
 #[inline]
@@ -158,7 +158,7 @@ pub static CUMULATIVE_TRAPEZOID_X: Operator<CumulativeTrapezoidXFn> = Operator::
     cumulative_trapezoid_x_boxed,
 );
 
-/// `trapezoid` up to each of the points `x` but the first.
+/// `trapezoid` up to each element of `x` but the first.
 ///
 /// `cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor`
 #[inline]
@@ -200,7 +200,7 @@ pub static CUMULATIVE_TRAPEZOID_DX: Operator<CumulativeTrapezoidDxFn> = Operator
     cumulative_trapezoid_dx_boxed,
 );
 
-/// `trapezoid` up to each point but the first, over points with the distance `dx`.
+/// `trapezoid` up to each sample but the first, for samples with spacing `dx`.
 ///
 /// `cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor`
 #[inline]

@@ -25,7 +25,7 @@ pub static TRIL: Operator<TrilFn> = Operator::new(
     tril_boxed,
 );
 
-/// The elements on and below a diagonal of each matrix, zeros above.
+/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
 ///
 /// `tril(Tensor self, SymInt diagonal=0) -> Tensor`
 #[inline]
@@ -68,7 +68,7 @@ pub static TRIL_: Operator<TrilInPlaceFn> = Operator::new(
     tril__boxed,
 );
 
-/// The elements on and below a diagonal of each matrix, zeros above.
+/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
 ///
 /// `tril_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)`
 #[inline]
@@ -111,7 +111,7 @@ pub static TRIL_OUT: Operator<TrilOutFn> = Operator::new(
     tril_out_boxed,
 );
 
-/// The elements on and below a diagonal of each matrix, zeros above.
+/// The elements on and below a diagonal of each matrix; those above are replaced by zeros.
 ///
 /// `tril.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -154,7 +154,7 @@ pub static TRIU: Operator<TriuFn> = Operator::new(
     triu_boxed,
 );
 
-/// The elements on and above a diagonal of each matrix, zeros below.
+/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
 ///
 /// `triu(Tensor self, SymInt diagonal=0) -> Tensor`
 #[inline]
@@ -197,7 +197,7 @@ pub static TRIU_: Operator<TriuInPlaceFn> = Operator::new(
     triu__boxed,
 );
 
-/// The elements on and above a diagonal of each matrix, zeros below.
+/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
 ///
 /// `triu_(Tensor(a!) self, SymInt diagonal=0) -> Tensor(a!)`
 #[inline]
@@ -240,7 +240,7 @@ pub static TRIU_OUT: Operator<TriuOutFn> = Operator::new(
     triu_out_boxed,
 );
 
-/// The elements on and above a diagonal of each matrix, zeros below.
+/// The elements on and above a diagonal of each matrix; those below are replaced by zeros.
 ///
 /// `triu.out(Tensor self, SymInt diagonal=0, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -26,7 +26,7 @@ pub static NEG: Operator<NegFn> = Operator::new(
     neg_boxed,
 );
 
-/// `-self`; bool has none.
+/// `-self`; not defined for bool.
 ///
 /// `neg(Tensor self) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static NEG_: Operator<NegInPlaceFn> = Operator::new(
     neg__boxed,
 );
 
-/// `-self`; bool has none.
+/// `-self`; not defined for bool.
 ///
 /// `neg_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -112,7 +112,7 @@ pub static NEG_OUT: Operator<NegOutFn> = Operator::new(
     neg_out_boxed,
 );
 
-/// `-self`; bool has none.
+/// `-self`; not defined for bool.
 ///
 /// `neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static ABS: Operator<AbsFn> = Operator::new(
     abs_boxed,
 );
 
-/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
+/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs(Tensor self) -> Tensor`
 #[inline]
@@ -198,7 +198,7 @@ pub static ABS_: Operator<AbsInPlaceFn> = Operator::new(
     abs__boxed,
 );
 
-/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
+/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -241,7 +241,7 @@ pub static ABS_OUT: Operator<AbsOutFn> = Operator::new(
     abs_out_boxed,
 );
 
-/// `|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself.
+/// `|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself.
 ///
 /// `abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3480,7 +3480,7 @@ pub static FLOOR: Operator<FloorFn> = Operator::new(
     floor_boxed,
 );
 
-/// The largest integer not above each element.
+/// The largest integer less than or equal to each element.
 ///
 /// `floor(Tensor self) -> Tensor`
 #[inline]
@@ -3523,7 +3523,7 @@ pub static FLOOR_: Operator<FloorInPlaceFn> = Operator::new(
     floor__boxed,
 );
 
-/// The largest integer not above each element.
+/// The largest integer less than or equal to each element.
 ///
 /// `floor_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3566,7 +3566,7 @@ pub static FLOOR_OUT: Operator<FloorOutFn> = Operator::new(
     floor_out_boxed,
 );
 
-/// The largest integer not above each element.
+/// The largest integer less than or equal to each element.
 ///
 /// `floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3609,7 +3609,7 @@ pub static CEIL: Operator<CeilFn> = Operator::new(
     ceil_boxed,
 );
 
-/// The smallest integer not below each element.
+/// The smallest integer greater than or equal to each element.
 ///
 /// `ceil(Tensor self) -> Tensor`
 #[inline]
@@ -3652,7 +3652,7 @@ pub static CEIL_: Operator<CeilInPlaceFn> = Operator::new(
     ceil__boxed,
 );
 
-/// The smallest integer not below each element.
+/// The smallest integer greater than or equal to each element.
 ///
 /// `ceil_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3695,7 +3695,7 @@ pub static CEIL_OUT: Operator<CeilOutFn> = Operator::new(
     ceil_out_boxed,
 );
 
-/// The smallest integer not below each element.
+/// The smallest integer greater than or equal to each element.
 ///
 /// `ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -3738,7 +3738,7 @@ pub static ROUND: Operator<RoundFn> = Operator::new(
     round_boxed,
 );
 
-/// The integer nearest to each element, halves to even.
+/// Each element rounded to the nearest integer, halves to even.
 ///
 /// `round(Tensor self) -> Tensor`
 #[inline]
@@ -3781,7 +3781,7 @@ pub static ROUND_: Operator<RoundInPlaceFn> = Operator::new(
     round__boxed,
 );
 
-/// The integer nearest to each element, halves to even.
+/// Each element rounded to the nearest integer, halves to even.
 ///
 /// `round_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -3824,7 +3824,7 @@ pub static ROUND_OUT: Operator<RoundOutFn> = Operator::new(
     round_out_boxed,
 );
 
-/// The integer nearest to each element, halves to even.
+/// Each element rounded to the nearest integer, halves to even.
 ///
 /// `round.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4255,7 +4255,7 @@ pub static DEG2RAD: Operator<Deg2radFn> = Operator::new(
     deg2rad_boxed,
 );
 
-/// Angles in degrees as radians, pi / 180 times each.
+/// `self * pi / 180`, angles converted from degrees to radians.
 ///
 /// `deg2rad(Tensor self) -> Tensor`
 #[inline]
@@ -4298,7 +4298,7 @@ pub static DEG2RAD_: Operator<Deg2radInPlaceFn> = Operator::new(
     deg2rad__boxed,
 );
 
-/// Angles in degrees as radians, pi / 180 times each.
+/// `self * pi / 180`, angles converted from degrees to radians.
 ///
 /// `deg2rad_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4341,7 +4341,7 @@ pub static DEG2RAD_OUT: Operator<Deg2radOutFn> = Operator::new(
     deg2rad_out_boxed,
 );
 
-/// Angles in degrees as radians, pi / 180 times each.
+/// `self * pi / 180`, angles converted from degrees to radians.
 ///
 /// `deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4384,7 +4384,7 @@ pub static ANGLE: Operator<AngleFn> = Operator::new(
     angle_boxed,
 );
 
-/// 0, or pi where `self` is negative; NaN stays.
+/// 0, or pi where `self` is negative; NaN is propagated.
 ///
 /// `angle(Tensor self) -> Tensor`
 #[inline]
@@ -4427,7 +4427,7 @@ pub static ANGLE_OUT: Operator<AngleOutFn> = Operator::new(
     angle_out_boxed,
 );
 
-/// 0, or pi where `self` is negative; NaN stays.
+/// 0, or pi where `self` is negative; NaN is propagated.
 ///
 /// `angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4470,7 +4470,7 @@ pub static RAD2DEG: Operator<Rad2degFn> = Operator::new(
     rad2deg_boxed,
 );
 
-/// Angles in radians as degrees, 180 / pi times each.
+/// `self * 180 / pi`, angles converted from radians to degrees.
 ///
 /// `rad2deg(Tensor self) -> Tensor`
 #[inline]
@@ -4513,7 +4513,7 @@ pub static RAD2DEG_: Operator<Rad2degInPlaceFn> = Operator::new(
     rad2deg__boxed,
 );
 
-/// Angles in radians as degrees, 180 / pi times each.
+/// `self * 180 / pi`, angles converted from radians to degrees.
 ///
 /// `rad2deg_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4556,7 +4556,7 @@ pub static RAD2DEG_OUT: Operator<Rad2degOutFn> = Operator::new(
     rad2deg_out_boxed,
 );
 
-/// Angles in radians as degrees, 180 / pi times each.
+/// `self * 180 / pi`, angles converted from radians to degrees.
 ///
 /// `rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -4728,7 +4728,7 @@ pub static ACOSH: Operator<AcoshFn> = Operator::new(
     acosh_boxed,
 );
 
-/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh(Tensor self) -> Tensor`
 #[inline]
@@ -4771,7 +4771,7 @@ pub static ACOSH_: Operator<AcoshInPlaceFn> = Operator::new(
     acosh__boxed,
 );
 
-/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -4814,7 +4814,7 @@ pub static ACOSH_OUT: Operator<AcoshOutFn> = Operator::new(
     acosh_out_boxed,
 );
 
-/// `log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1.
+/// `log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1.
 ///
 /// `acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

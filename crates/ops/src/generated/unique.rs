@@ -25,7 +25,7 @@ pub static _UNIQUE2: Operator<_Unique2Fn> = Operator::new(
     _unique2_boxed,
 );
 
-/// The distinct values in order; for each element the number of its value, for each value how often it is there.
+/// The distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences.
 ///
 /// `_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -75,7 +75,7 @@ pub static UNIQUE_CONSECUTIVE: Operator<UniqueConsecutiveFn> = Operator::new(
     unique_consecutive_boxed,
 );
 
-/// The first of each run of equal elements; for each element the number of its run, for each run its length.
+/// The first of each run of equal elements, for each element the index of its run, and the length of each run.
 ///
 /// `unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)`
 #[inline]
@@ -124,7 +124,7 @@ pub static UNIQUE_DIM: Operator<UniqueDimFn> = Operator::new(
     unique_dim_boxed,
 );
 
-/// The distinct slices of a dimension in order; for each slice the number of its like, and for each of those how many there are.
+/// The distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences.
 ///
 /// `unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)`
 #[inline]

@@ -27,7 +27,7 @@ pub static UPSAMPLE_NEAREST1D: Operator<UpsampleNearest1dFn> = Operator::new(
     upsample_nearest1d_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]`, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
 #[inline]
@@ -69,7 +69,7 @@ pub static UPSAMPLE_NEAREST1D_OUT: Operator<UpsampleNearest1dOutFn> = Operator::
     upsample_nearest1d_out_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]`, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -124,7 +124,7 @@ pub static UPSAMPLE_NEAREST1D_VEC: Operator<UpsampleNearest1dVecFn> = Operator::
     upsample_nearest1d_vec_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]`, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -171,7 +171,7 @@ pub static UPSAMPLE_NEAREST1D_VEC_OUT: Operator<UpsampleNearest1dVecOutFn> = Ope
     upsample_nearest1d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]`, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]`, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -226,7 +226,7 @@ pub static UPSAMPLE_NEAREST2D: Operator<UpsampleNearest2dFn> = Operator::new(
     upsample_nearest2d_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -280,7 +280,7 @@ pub static UPSAMPLE_NEAREST2D_OUT: Operator<UpsampleNearest2dOutFn> = Operator::
     upsample_nearest2d_out_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -338,7 +338,7 @@ pub static UPSAMPLE_NEAREST2D_VEC: Operator<UpsampleNearest2dVecFn> = Operator::
     upsample_nearest2d_vec_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -385,7 +385,7 @@ pub static UPSAMPLE_NEAREST2D_VEC_OUT: Operator<UpsampleNearest2dVecOutFn> = Ope
     upsample_nearest2d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -440,7 +440,7 @@ pub static UPSAMPLE_NEAREST3D: Operator<UpsampleNearest3dFn> = Operator::new(
     upsample_nearest3d_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -497,7 +497,7 @@ pub static UPSAMPLE_NEAREST3D_OUT: Operator<UpsampleNearest3dOutFn> = Operator::
     upsample_nearest3d_out_boxed,
 );
 
-/// `y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -558,7 +558,7 @@ pub static UPSAMPLE_NEAREST3D_VEC: Operator<UpsampleNearest3dVecFn> = Operator::
     upsample_nearest3d_vec_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -605,7 +605,7 @@ pub static UPSAMPLE_NEAREST3D_VEC_OUT: Operator<UpsampleNearest3dVecOutFn> = Ope
     upsample_nearest3d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor(i * scale)]` along each dimension, an image in another size or so many times as large by repeating elements; the scale is that of the sizes unless given.
+/// `y[i] = input[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors; the scale is the ratio of the sizes unless given.
 ///
 /// `upsample_nearest3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -659,7 +659,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D: Operator<_UpsampleNearestExact1dFn> = Oper
     _upsample_nearest_exact1d_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]`, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor`
 #[inline]
@@ -702,7 +702,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_OUT: Operator<_UpsampleNearestExact1dOutFn>
     _upsample_nearest_exact1d_out_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]`, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact1d.out(Tensor self, SymInt[1] output_size, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -757,7 +757,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC: Operator<_UpsampleNearestExact1dVecFn>
     _upsample_nearest_exact1d_vec_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]`, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact1d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -808,7 +808,7 @@ pub static _UPSAMPLE_NEAREST_EXACT1D_VEC_OUT: Operator<_UpsampleNearestExact1dVe
     _upsample_nearest_exact1d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]`, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact1d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -863,7 +863,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D: Operator<_UpsampleNearestExact2dFn> = Oper
     _upsample_nearest_exact2d_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -917,7 +917,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_OUT: Operator<_UpsampleNearestExact2dOutFn>
     _upsample_nearest_exact2d_out_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -975,7 +975,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC: Operator<_UpsampleNearestExact2dVecFn>
     _upsample_nearest_exact2d_vec_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1026,7 +1026,7 @@ pub static _UPSAMPLE_NEAREST_EXACT2D_VEC_OUT: Operator<_UpsampleNearestExact2dVe
     _upsample_nearest_exact2d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact2d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1081,7 +1081,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D: Operator<_UpsampleNearestExact3dFn> = Oper
     _upsample_nearest_exact3d_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1138,7 +1138,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_OUT: Operator<_UpsampleNearestExact3dOutFn>
     _upsample_nearest_exact3d_out_boxed,
 );
 
-/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one.
+/// `y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact3d.out(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1200,7 +1200,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC: Operator<_UpsampleNearestExact3dVecFn>
     _upsample_nearest_exact3d_vec_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact3d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1251,7 +1251,7 @@ pub static _UPSAMPLE_NEAREST_EXACT3D_VEC_OUT: Operator<_UpsampleNearestExact3dVe
     _upsample_nearest_exact3d_vec_out_boxed,
 );
 
-/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, an image in another size or so many times as large by the pixel at the middle of each new one.
+/// `y[i] = input[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size or by scale factors, from the centre of each output pixel.
 ///
 /// `_upsample_nearest_exact3d.vec_out(Tensor input, SymInt[]? output_size, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1305,7 +1305,7 @@ pub static UPSAMPLE_LINEAR1D: Operator<UpsampleLinear1dFn> = Operator::new(
     upsample_linear1d_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor`
 #[inline]
@@ -1354,7 +1354,7 @@ pub static UPSAMPLE_LINEAR1D_OUT: Operator<UpsampleLinear1dOutFn> = Operator::ne
     upsample_linear1d_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Linear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_linear1d.out(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1412,7 +1412,7 @@ pub static UPSAMPLE_LINEAR1D_VEC: Operator<UpsampleLinear1dVecFn> = Operator::ne
     upsample_linear1d_vec_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_linear1d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1466,7 +1466,7 @@ pub static UPSAMPLE_LINEAR1D_VEC_OUT: Operator<UpsampleLinear1dVecOutFn> = Opera
     upsample_linear1d_vec_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Linear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_linear1d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1525,7 +1525,7 @@ pub static UPSAMPLE_BILINEAR2D: Operator<UpsampleBilinear2dFn> = Operator::new(
     upsample_bilinear2d_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1582,7 +1582,7 @@ pub static UPSAMPLE_BILINEAR2D_OUT: Operator<UpsampleBilinear2dOutFn> = Operator
     upsample_bilinear2d_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Bilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1644,7 +1644,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC: Operator<UpsampleBilinear2dVecFn> = Operator
     upsample_bilinear2d_vec_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1698,7 +1698,7 @@ pub static UPSAMPLE_BILINEAR2D_VEC_OUT: Operator<UpsampleBilinear2dVecOutFn> = O
     upsample_bilinear2d_vec_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Bilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_bilinear2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1757,7 +1757,7 @@ pub static UPSAMPLE_TRILINEAR3D: Operator<UpsampleTrilinear3dFn> = Operator::new
     upsample_trilinear3d_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -1824,7 +1824,7 @@ pub static UPSAMPLE_TRILINEAR3D_OUT: Operator<UpsampleTrilinear3dOutFn> = Operat
     upsample_trilinear3d_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines.
+/// Trilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_trilinear3d.out(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1895,7 +1895,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC: Operator<UpsampleTrilinear3dVecFn> = Operat
     upsample_trilinear3d_vec_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_trilinear3d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -1949,7 +1949,7 @@ pub static UPSAMPLE_TRILINEAR3D_VEC_OUT: Operator<UpsampleTrilinear3dVecOutFn> =
     upsample_trilinear3d_vec_out_boxed,
 );
 
-/// What lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size or so many times as large by straight lines.
+/// Trilinear interpolation to another size or by scale factors, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`.
 ///
 /// `upsample_trilinear3d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2008,7 +2008,7 @@ pub static UPSAMPLE_BICUBIC2D: Operator<UpsampleBicubic2dFn> = Operator::new(
     upsample_bicubic2d_boxed,
 );
 
-/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size.
+/// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
 ///
 /// `upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor`
 #[inline]
@@ -2065,7 +2065,7 @@ pub static UPSAMPLE_BICUBIC2D_OUT: Operator<UpsampleBicubic2dOutFn> = Operator::
     upsample_bicubic2d_out_boxed,
 );
 
-/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size.
+/// Bicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
 ///
 /// `upsample_bicubic2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -2127,7 +2127,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC: Operator<UpsampleBicubic2dVecFn> = Operator::
     upsample_bicubic2d_vec_boxed,
 );
 
-/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size or so many times as large.
+/// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
 ///
 /// `upsample_bicubic2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor`
 #[inline]
@@ -2181,7 +2181,7 @@ pub static UPSAMPLE_BICUBIC2D_VEC_OUT: Operator<UpsampleBicubic2dVecOutFn> = Ope
     upsample_bicubic2d_vec_out_boxed,
 );
 
-/// As `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size or so many times as large.
+/// Bicubic interpolation to another size or by scale factors, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75.
 ///
 /// `upsample_bicubic2d.vec_out(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -56,7 +56,7 @@ pub static LINALG_VANDER: Operator<LinalgVanderFn> = Operator::new(
     linalg_vander_boxed,
 );
 
-/// `y[i][j] = x[i]^j`, the powers of vectors as columns.
+/// `y[i][j] = x[i]^j`, the powers of the elements of vectors as columns.
 ///
 /// `linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor`
 #[inline]

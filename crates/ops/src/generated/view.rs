@@ -24,7 +24,7 @@ pub static DETACH: Operator<DetachFn> = Operator::new(
     detach_boxed,
 );
 
-/// The same elements, cut off from the history of `self`.
+/// A view that autograd does not record.
 ///
 /// `detach(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -57,7 +57,7 @@ pub static EXPAND: Operator<ExpandFn> = Operator::new(
     expand_boxed,
 );
 
-/// Dimensions of size one, repeated without a copy; `-1` keeps a size.
+/// A view with dimensions of size 1 expanded to `size`; `-1` keeps a size.
 ///
 /// `expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)`
 #[inline]
@@ -90,7 +90,7 @@ pub static PERMUTE: Operator<PermuteFn> = Operator::new(
     permute_boxed,
 );
 
-/// The dimensions in another order.
+/// A view with the dimensions in another order.
 ///
 /// `permute(Tensor(a) self, int[] dims) -> Tensor(a)`
 #[inline]
@@ -123,7 +123,7 @@ pub static T: Operator<TFn> = Operator::new(
     t_boxed,
 );
 
-/// The transpose of a matrix; vectors stay as they are.
+/// The transpose of a matrix; tensors of fewer dimensions are returned as they are.
 ///
 /// `t(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -156,7 +156,7 @@ pub static TRANSPOSE_INT: Operator<TransposeIntFn> = Operator::new(
     transpose_int_boxed,
 );
 
-/// Two dimensions exchanged.
+/// A view with two dimensions exchanged.
 ///
 /// `transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)`
 #[inline]
@@ -189,7 +189,7 @@ pub static VIEW: Operator<ViewFn> = Operator::new(
     view_boxed,
 );
 
-/// The same elements in another shape, without a copy; `-1` is worked out.
+/// A view with other sizes, one of which may be `-1`, which is inferred.
 ///
 /// `view(Tensor(a) self, SymInt[] size) -> Tensor(a)`
 #[inline]
@@ -222,7 +222,7 @@ pub static VIEW_DTYPE: Operator<ViewDtypeFn> = Operator::new(
     view_dtype_boxed,
 );
 
-/// The same bytes as elements of another type.
+/// A view of the same bytes as elements of another dtype.
 ///
 /// `view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)`
 #[inline]
@@ -255,7 +255,7 @@ pub static ALIAS: Operator<AliasFn> = Operator::new(
     alias_boxed,
 );
 
-/// The same elements under a new handle.
+/// A view of all elements.
 ///
 /// `alias(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -289,7 +289,7 @@ pub static AS_STRIDED: Operator<AsStridedFn> = Operator::new(
     as_strided_boxed,
 );
 
-/// The elements of the storage of `self` that the given sizes, strides and offset reach.
+/// A view of the storage of `self` with the given sizes, strides and offset.
 ///
 /// `as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)`
 #[inline]
@@ -337,7 +337,7 @@ pub static RESHAPE: Operator<ReshapeFn> = Operator::new(
     reshape_boxed,
 );
 
-/// The same elements in another shape, without a copy where the strides allow it; `-1` is worked out.
+/// A view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred.
 ///
 /// `reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)`
 #[inline]
@@ -370,7 +370,7 @@ pub static SELECT_INT: Operator<SelectIntFn> = Operator::new(
     select_int_boxed,
 );
 
-/// One index of a dimension, which goes away.
+/// The slice at one index of a dimension, which is removed.
 ///
 /// `select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)`
 #[inline]
@@ -403,7 +403,7 @@ pub static SLICE_TENSOR: Operator<SliceTensorFn> = Operator::new(
     slice_tensor_boxed,
 );
 
-/// Every `step`-th index of a dimension from `start` to before `end`, which are cut to its range.
+/// Every `step`-th index of a dimension from `start` to below `end`, which are clamped to its size.
 ///
 /// `slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)`
 #[inline]
@@ -456,7 +456,7 @@ pub static UNSQUEEZE: Operator<UnsqueezeFn> = Operator::new(
     unsqueeze_boxed,
 );
 
-/// A dimension of size 1 put in at `dim`.
+/// A view with a dimension of size 1 inserted at `dim`.
 ///
 /// `unsqueeze(Tensor(a) self, int dim) -> Tensor(a)`
 #[inline]
@@ -489,7 +489,7 @@ pub static SQUEEZE: Operator<SqueezeFn> = Operator::new(
     squeeze_boxed,
 );
 
-/// The tensor without its dimensions of size 1.
+/// A view without the dimensions of size 1.
 ///
 /// `squeeze(Tensor(a) self) -> Tensor(a)`
 #[inline]
@@ -522,7 +522,7 @@ pub static SQUEEZE_DIM: Operator<SqueezeDimFn> = Operator::new(
     squeeze_dim_boxed,
 );
 
-/// Without dimension `dim`, where its size is 1.
+/// A view without dimension `dim`, if its size is 1.
 ///
 /// `squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)`
 #[inline]
@@ -555,7 +555,7 @@ pub static SQUEEZE_DIMS: Operator<SqueezeDimsFn> = Operator::new(
     squeeze_dims_boxed,
 );
 
-/// Without those of the dimensions `dim` whose size is 1.
+/// A view without those of the dimensions `dim` whose size is 1.
 ///
 /// `squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)`
 #[inline]
@@ -588,7 +588,7 @@ pub static DIAGONAL: Operator<DiagonalFn> = Operator::new(
     diagonal_boxed,
 );
 
-/// The elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both.
+/// A view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension.
 ///
 /// `diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)`
 #[inline]
@@ -629,7 +629,7 @@ pub static UNFOLD: Operator<UnfoldFn> = Operator::new(
     unfold_boxed,
 );
 
-/// Windows of `size` elements of a dimension, one every `step`, as a last dimension.
+/// A view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension.
 ///
 /// `unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)`
 #[inline]

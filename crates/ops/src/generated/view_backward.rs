@@ -178,7 +178,7 @@ pub static UNFOLD_BACKWARD: Operator<UnfoldBackwardFn> = Operator::new(
     unfold_backward_boxed,
 );
 
-/// For each element the sum of `grad_in` over the windows that `unfold` put it in.
+/// The gradient of `unfold`: for each element the sum of `grad_in` over the windows that contain it.
 ///
 /// `unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor`
 #[inline]

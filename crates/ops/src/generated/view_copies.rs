@@ -24,7 +24,7 @@ pub static ALIAS_COPY: Operator<AliasCopyFn> = Operator::new(
     alias_copy_boxed,
 );
 
-/// A copy of what `alias` shows.
+/// A copy of the result of `alias`.
 ///
 /// `alias_copy(Tensor self) -> Tensor`
 #[inline]
@@ -57,7 +57,7 @@ pub static ALIAS_COPY_OUT: Operator<AliasCopyOutFn> = Operator::new(
     alias_copy_out_boxed,
 );
 
-/// A copy of what `alias` shows.
+/// A copy of the result of `alias`.
 ///
 /// `alias_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -91,7 +91,7 @@ pub static AS_STRIDED_COPY: Operator<AsStridedCopyFn> = Operator::new(
     as_strided_copy_boxed,
 );
 
-/// A copy of what `as_strided` shows.
+/// A copy of the result of `as_strided`.
 ///
 /// `as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor`
 #[inline]
@@ -139,7 +139,7 @@ pub static AS_STRIDED_COPY_OUT: Operator<AsStridedCopyOutFn> = Operator::new(
     as_strided_copy_out_boxed,
 );
 
-/// A copy of what `as_strided` shows.
+/// A copy of the result of `as_strided`.
 ///
 /// `as_strided_copy.out(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -193,7 +193,7 @@ pub static DETACH_COPY: Operator<DetachCopyFn> = Operator::new(
     detach_copy_boxed,
 );
 
-/// A copy of what `detach` shows.
+/// A copy of the result of `detach`.
 ///
 /// `detach_copy(Tensor self) -> Tensor`
 #[inline]
@@ -226,7 +226,7 @@ pub static DETACH_COPY_OUT: Operator<DetachCopyOutFn> = Operator::new(
     detach_copy_out_boxed,
 );
 
-/// A copy of what `detach` shows.
+/// A copy of the result of `detach`.
 ///
 /// `detach_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -260,7 +260,7 @@ pub static DIAGONAL_COPY: Operator<DiagonalCopyFn> = Operator::new(
     diagonal_copy_boxed,
 );
 
-/// A copy of what `diagonal` shows.
+/// A copy of the result of `diagonal`.
 ///
 /// `diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor`
 #[inline]
@@ -300,7 +300,7 @@ pub static DIAGONAL_COPY_OUT: Operator<DiagonalCopyOutFn> = Operator::new(
     diagonal_copy_out_boxed,
 );
 
-/// A copy of what `diagonal` shows.
+/// A copy of the result of `diagonal`.
 ///
 /// `diagonal_copy.out(Tensor self, int offset=0, int dim1=0, int dim2=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -348,7 +348,7 @@ pub static EXPAND_COPY: Operator<ExpandCopyFn> = Operator::new(
     expand_copy_boxed,
 );
 
-/// A copy of what `expand` shows.
+/// A copy of the result of `expand`.
 ///
 /// `expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor`
 #[inline]
@@ -386,7 +386,7 @@ pub static EXPAND_COPY_OUT: Operator<ExpandCopyOutFn> = Operator::new(
     expand_copy_out_boxed,
 );
 
-/// A copy of what `expand` shows.
+/// A copy of the result of `expand`.
 ///
 /// `expand_copy.out(Tensor self, SymInt[] size, *, bool implicit=False, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -427,7 +427,7 @@ pub static NARROW_COPY: Operator<NarrowCopyFn> = Operator::new(
     narrow_copy_boxed,
 );
 
-/// A copy of what `narrow` shows.
+/// A copy of the result of `narrow`.
 ///
 /// `narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor`
 #[inline]
@@ -467,7 +467,7 @@ pub static NARROW_COPY_OUT: Operator<NarrowCopyOutFn> = Operator::new(
     narrow_copy_out_boxed,
 );
 
-/// A copy of what `narrow` shows.
+/// A copy of the result of `narrow`.
 ///
 /// `narrow_copy.out(Tensor self, int dim, SymInt start, SymInt length, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -515,7 +515,7 @@ pub static PERMUTE_COPY: Operator<PermuteCopyFn> = Operator::new(
     permute_copy_boxed,
 );
 
-/// A copy of what `permute` shows.
+/// A copy of the result of `permute`.
 ///
 /// `permute_copy(Tensor self, int[] dims) -> Tensor`
 #[inline]
@@ -548,7 +548,7 @@ pub static PERMUTE_COPY_OUT: Operator<PermuteCopyOutFn> = Operator::new(
     permute_copy_out_boxed,
 );
 
-/// A copy of what `permute` shows.
+/// A copy of the result of `permute`.
 ///
 /// `permute_copy.out(Tensor self, int[] dims, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -587,7 +587,7 @@ pub static SELECT_COPY_INT: Operator<SelectCopyIntFn> = Operator::new(
     select_copy_int_boxed,
 );
 
-/// A copy of what `select` shows.
+/// A copy of the result of `select`.
 ///
 /// `select_copy.int(Tensor self, int dim, SymInt index) -> Tensor`
 #[inline]
@@ -623,7 +623,7 @@ pub static SELECT_COPY_INT_OUT: Operator<SelectCopyIntOutFn> = Operator::new(
     select_copy_int_out_boxed,
 );
 
-/// A copy of what `select` shows.
+/// A copy of the result of `select`.
 ///
 /// `select_copy.int_out(Tensor self, int dim, SymInt index, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -665,7 +665,7 @@ pub static SLICE_COPY_TENSOR: Operator<SliceCopyTensorFn> = Operator::new(
     slice_copy_tensor_boxed,
 );
 
-/// A copy of what `slice` shows.
+/// A copy of the result of `slice`.
 ///
 /// `slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor`
 #[inline]
@@ -722,7 +722,7 @@ pub static SLICE_COPY_TENSOR_OUT: Operator<SliceCopyTensorOutFn> = Operator::new
     slice_copy_tensor_out_boxed,
 );
 
-/// A copy of what `slice` shows.
+/// A copy of the result of `slice`.
 ///
 /// `slice_copy.Tensor_out(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -779,7 +779,7 @@ pub static SQUEEZE_COPY: Operator<SqueezeCopyFn> = Operator::new(
     squeeze_copy_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze`.
 ///
 /// `squeeze_copy(Tensor self) -> Tensor`
 #[inline]
@@ -812,7 +812,7 @@ pub static SQUEEZE_COPY_OUT: Operator<SqueezeCopyOutFn> = Operator::new(
     squeeze_copy_out_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze`.
 ///
 /// `squeeze_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -846,7 +846,7 @@ pub static SQUEEZE_COPY_DIM: Operator<SqueezeCopyDimFn> = Operator::new(
     squeeze_copy_dim_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze` of one dimension.
 ///
 /// `squeeze_copy.dim(Tensor self, int dim) -> Tensor`
 #[inline]
@@ -882,7 +882,7 @@ pub static SQUEEZE_COPY_DIM_OUT: Operator<SqueezeCopyDimOutFn> = Operator::new(
     squeeze_copy_dim_out_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze` of one dimension.
 ///
 /// `squeeze_copy.dim_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -922,7 +922,7 @@ pub static SQUEEZE_COPY_DIMS: Operator<SqueezeCopyDimsFn> = Operator::new(
     squeeze_copy_dims_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze` of several dimensions.
 ///
 /// `squeeze_copy.dims(Tensor self, int[] dim) -> Tensor`
 #[inline]
@@ -958,7 +958,7 @@ pub static SQUEEZE_COPY_DIMS_OUT: Operator<SqueezeCopyDimsOutFn> = Operator::new
     squeeze_copy_dims_out_boxed,
 );
 
-/// A copy of what `squeeze` shows.
+/// A copy of the result of `squeeze` of several dimensions.
 ///
 /// `squeeze_copy.dims_out(Tensor self, int[] dim, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -998,7 +998,7 @@ pub static T_COPY: Operator<TCopyFn> = Operator::new(
     t_copy_boxed,
 );
 
-/// A copy of what `t` shows.
+/// A copy of the result of `t`.
 ///
 /// `t_copy(Tensor self) -> Tensor`
 #[inline]
@@ -1031,7 +1031,7 @@ pub static T_COPY_OUT: Operator<TCopyOutFn> = Operator::new(
     t_copy_out_boxed,
 );
 
-/// A copy of what `t` shows.
+/// A copy of the result of `t`.
 ///
 /// `t_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1068,7 +1068,7 @@ pub static TRANSPOSE_COPY_INT: Operator<TransposeCopyIntFn> = Operator::new(
     transpose_copy_int_boxed,
 );
 
-/// A copy of what `transpose` shows.
+/// A copy of the result of `transpose`.
 ///
 /// `transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor`
 #[inline]
@@ -1109,7 +1109,7 @@ pub static TRANSPOSE_COPY_INT_OUT: Operator<TransposeCopyIntOutFn> = Operator::n
     transpose_copy_int_out_boxed,
 );
 
-/// A copy of what `transpose` shows.
+/// A copy of the result of `transpose`.
 ///
 /// `transpose_copy.int_out(Tensor self, int dim0, int dim1, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1150,7 +1150,7 @@ pub static UNFOLD_COPY: Operator<UnfoldCopyFn> = Operator::new(
     unfold_copy_boxed,
 );
 
-/// A copy of what `unfold` shows.
+/// A copy of the result of `unfold`.
 ///
 /// `unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor`
 #[inline]
@@ -1190,7 +1190,7 @@ pub static UNFOLD_COPY_OUT: Operator<UnfoldCopyOutFn> = Operator::new(
     unfold_copy_out_boxed,
 );
 
-/// A copy of what `unfold` shows.
+/// A copy of the result of `unfold`.
 ///
 /// `unfold_copy.out(Tensor self, int dimension, int size, int step, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1238,7 +1238,7 @@ pub static UNSQUEEZE_COPY: Operator<UnsqueezeCopyFn> = Operator::new(
     unsqueeze_copy_boxed,
 );
 
-/// A copy of what `unsqueeze` shows.
+/// A copy of the result of `unsqueeze`.
 ///
 /// `unsqueeze_copy(Tensor self, int dim) -> Tensor`
 #[inline]
@@ -1274,7 +1274,7 @@ pub static UNSQUEEZE_COPY_OUT: Operator<UnsqueezeCopyOutFn> = Operator::new(
     unsqueeze_copy_out_boxed,
 );
 
-/// A copy of what `unsqueeze` shows.
+/// A copy of the result of `unsqueeze`.
 ///
 /// `unsqueeze_copy.out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1309,7 +1309,7 @@ pub static VIEW_COPY: Operator<ViewCopyFn> = Operator::new(
     view_copy_boxed,
 );
 
-/// A copy of what `view` shows.
+/// A copy of the result of `view`.
 ///
 /// `view_copy(Tensor self, SymInt[] size) -> Tensor`
 #[inline]
@@ -1342,7 +1342,7 @@ pub static VIEW_COPY_OUT: Operator<ViewCopyOutFn> = Operator::new(
     view_copy_out_boxed,
 );
 
-/// A copy of what `view` shows.
+/// A copy of the result of `view`.
 ///
 /// `view_copy.out(Tensor self, SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -1376,7 +1376,7 @@ pub static SPLIT_COPY_TENSOR: Operator<SplitCopyTensorFn> = Operator::new(
     split_copy_tensor_boxed,
 );
 
-/// A copy of what `split` shows.
+/// Copies of the results of `split`.
 ///
 /// `split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]`
 #[inline]
@@ -1417,7 +1417,7 @@ pub static SPLIT_COPY_TENSOR_OUT: Operator<SplitCopyTensorOutFn> = Operator::new
     split_copy_tensor_out_boxed,
 );
 
-/// A copy of what `split` shows.
+/// Copies of the results of `split`.
 ///
 /// `split_copy.Tensor_out(Tensor self, SymInt split_size, int dim=0, *, Tensor(a!)[] out) -> ()`
 #[inline]
@@ -1461,7 +1461,7 @@ pub static SPLIT_WITH_SIZES_COPY: Operator<SplitWithSizesCopyFn> = Operator::new
     split_with_sizes_copy_boxed,
 );
 
-/// A copy of what `split_with_sizes` shows.
+/// Copies of the results of `split_with_sizes`.
 ///
 /// `split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]`
 #[inline]
@@ -1503,7 +1503,7 @@ pub static SPLIT_WITH_SIZES_COPY_OUT: Operator<SplitWithSizesCopyOutFn> = Operat
     split_with_sizes_copy_out_boxed,
 );
 
-/// A copy of what `split_with_sizes` shows.
+/// Copies of the results of `split_with_sizes`.
 ///
 /// `split_with_sizes_copy.out(Tensor self, SymInt[] split_sizes, int dim=0, *, Tensor(a!)[] out) -> ()`
 #[inline]
@@ -1549,7 +1549,7 @@ pub static UNBIND_COPY_INT: Operator<UnbindCopyIntFn> = Operator::new(
     unbind_copy_int_boxed,
 );
 
-/// A copy of what `unbind` shows.
+/// Copies of the results of `unbind`.
 ///
 /// `unbind_copy.int(Tensor self, int dim=0) -> Tensor[]`
 #[inline]
@@ -1585,7 +1585,7 @@ pub static UNBIND_COPY_INT_OUT: Operator<UnbindCopyIntOutFn> = Operator::new(
     unbind_copy_int_out_boxed,
 );
 
-/// A copy of what `unbind` shows.
+/// Copies of the results of `unbind`.
 ///
 /// `unbind_copy.int_out(Tensor self, int dim=0, *, Tensor(a!)[] out) -> ()`
 #[inline]

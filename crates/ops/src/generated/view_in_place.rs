@@ -23,7 +23,7 @@ pub static SQUEEZE_: Operator<SqueezeInPlaceFn> = Operator::new(
     squeeze__boxed,
 );
 
-/// Takes the dimensions of size 1 away from `self`.
+/// Removes the dimensions of size 1 from `self`.
 ///
 /// `squeeze_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -56,7 +56,7 @@ pub static SQUEEZE__DIM: Operator<SqueezeInPlaceDimFn> = Operator::new(
     squeeze__dim_boxed,
 );
 
-/// Takes dimension `dim` away from `self`, where its size is 1.
+/// Removes dimension `dim` from `self`, if its size is 1.
 ///
 /// `squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)`
 #[inline]
@@ -89,7 +89,7 @@ pub static SQUEEZE__DIMS: Operator<SqueezeInPlaceDimsFn> = Operator::new(
     squeeze__dims_boxed,
 );
 
-/// Takes those of the dimensions `dim` whose size is 1 away from `self`.
+/// Removes those of the dimensions `dim` whose size is 1 from `self`.
 ///
 /// `squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)`
 #[inline]
@@ -122,7 +122,7 @@ pub static UNSQUEEZE_: Operator<UnsqueezeInPlaceFn> = Operator::new(
     unsqueeze__boxed,
 );
 
-/// Puts a dimension of size 1 into `self`.
+/// Inserts a dimension of size 1 into `self`.
 ///
 /// `unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)`
 #[inline]
@@ -155,7 +155,7 @@ pub static T_: Operator<TInPlaceFn> = Operator::new(
     t__boxed,
 );
 
-/// Exchanges the dimensions of the matrix `self`.
+/// Transposes the matrix `self`.
 ///
 /// `t_(Tensor(a!) self) -> Tensor(a!)`
 #[inline]
@@ -221,7 +221,7 @@ pub static AS_STRIDED_: Operator<AsStridedInPlaceFn> = Operator::new(
     as_strided__boxed,
 );
 
-/// Gives `self` other sizes, strides and offset within its storage.
+/// Sets sizes, strides and offset of `self` within its storage.
 ///
 /// `as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)`
 #[inline]
@@ -262,7 +262,7 @@ pub static RESIZE_: Operator<ResizeInPlaceFn> = Operator::new(
     resize__boxed,
 );
 
-/// Gives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory.
+/// Changes the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay.
 ///
 /// `resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
 #[inline]
@@ -301,7 +301,7 @@ pub static RESIZE_AS_: Operator<ResizeAsInPlaceFn> = Operator::new(
     resize_as__boxed,
 );
 
-/// Gives `self` the sizes of `the_template`.
+/// Changes the sizes of `self` to those of `the_template`.
 ///
 /// `resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)`
 #[inline]

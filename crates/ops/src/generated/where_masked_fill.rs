@@ -26,7 +26,7 @@ pub static WHERE_: Operator<WhereFn> = Operator::new(
     where__boxed,
 );
 
-/// The indices of the elements where the condition holds, a tensor for each dimension.
+/// The indices of the elements where the condition is true, a tensor for each dimension.
 ///
 /// `where(Tensor condition) -> Tensor[]`
 #[inline]
@@ -60,7 +60,7 @@ pub static WHERE_SELF: Operator<WhereSelfFn> = Operator::new(
     where_self_boxed,
 );
 
-/// `self` where the condition holds, `other` elsewhere.
+/// `self` where the condition is true, `other` elsewhere.
 ///
 /// `where.self(Tensor condition, Tensor self, Tensor other) -> Tensor`
 #[inline]
@@ -113,7 +113,7 @@ pub static WHERE_SELF_OUT: Operator<WhereSelfOutFn> = Operator::new(
     where_self_out_boxed,
 );
 
-/// `self` where the condition holds, `other` elsewhere.
+/// `self` where the condition is true, `other` elsewhere.
 ///
 /// `where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -169,7 +169,7 @@ pub static WHERE_SCALARSELF: Operator<WhereScalarselfFn> = Operator::new(
     where_scalarself_boxed,
 );
 
-/// A number where the condition holds, `other` elsewhere.
+/// A number where the condition is true, `other` elsewhere.
 ///
 /// `where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor`
 #[inline]
@@ -211,7 +211,7 @@ pub static WHERE_SCALAROTHER: Operator<WhereScalarotherFn> = Operator::new(
     where_scalarother_boxed,
 );
 
-/// `self` where the condition holds, a number elsewhere.
+/// `self` where the condition is true, a number elsewhere.
 ///
 /// `where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor`
 #[inline]
@@ -250,7 +250,7 @@ pub static WHERE_SCALAR: Operator<WhereScalarFn> = Operator::new(
     where_scalar_boxed,
 );
 
-/// One number where the condition holds, another elsewhere.
+/// One number where the condition is true, another elsewhere.
 ///
 /// `where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor`
 #[inline]
@@ -291,7 +291,7 @@ pub static MASKED_FILL_SCALAR: Operator<MaskedFillScalarFn> = Operator::new(
     masked_fill_scalar_boxed,
 );
 
-/// A number where the mask holds, `self` elsewhere; the type is that of `self`.
+/// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
 ///
 /// `masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor`
 #[inline]
@@ -333,7 +333,7 @@ pub static MASKED_FILL_SCALAR_OUT: Operator<MaskedFillScalarOutFn> = Operator::n
     masked_fill_scalar_out_boxed,
 );
 
-/// A number where the mask holds, `self` elsewhere; the type is that of `self`.
+/// `value` where the mask is true, `self` elsewhere; the dtype is that of `self`.
 ///
 /// `masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -377,7 +377,7 @@ pub static MASKED_FILL_TENSOR: Operator<MaskedFillTensorFn> = Operator::new(
     masked_fill_tensor_boxed,
 );
 
-/// The only element of `value` where the mask holds, `self` elsewhere.
+/// The only element of `value` where the mask is true, `self` elsewhere.
 ///
 /// `masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor`
 #[inline]
@@ -419,7 +419,7 @@ pub static MASKED_FILL_TENSOR_OUT: Operator<MaskedFillTensorOutFn> = Operator::n
     masked_fill_tensor_out_boxed,
 );
 
-/// The only element of `value` where the mask holds, `self` elsewhere.
+/// The only element of `value` where the mask is true, `self` elsewhere.
 ///
 /// `masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]
@@ -462,7 +462,7 @@ pub static MASKED_FILL__SCALAR: Operator<MaskedFillInPlaceScalarFn> = Operator::
     masked_fill__scalar_boxed,
 );
 
-/// Writes a number where the mask holds.
+/// Fills `self` with `value` where the mask is true.
 ///
 /// `masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)`
 #[inline]
@@ -518,7 +518,7 @@ pub static MASKED_FILL__TENSOR: Operator<MaskedFillInPlaceTensorFn> = Operator::
     masked_fill__tensor_boxed,
 );
 
-/// Writes the only element of `value` where the mask holds.
+/// Fills `self` with the only element of `value` where the mask is true.
 ///
 /// `masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)`
 #[inline]

@@ -12,20 +12,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RELU,
-        "relu(Tensor input, *, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN stays."
+        "relu(Tensor input, *, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN is propagated."
     ),
-    method!(RELU, "relu(*, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN stays."),
-    function!("", RELU_, "relu_(Tensor input)\n\n`max(self, 0)`, element by element; NaN stays."),
-    method!(RELU_, "relu_()\n\n`max(self, 0)`, element by element; NaN stays."),
+    method!(RELU, "relu(*, Tensor out=None)\n\n`max(self, 0)`, element by element; NaN is propagated."),
+    function!("", RELU_, "relu_(Tensor input)\n\n`max(self, 0)`, element by element; NaN is propagated."),
+    method!(RELU_, "relu_()\n\n`max(self, 0)`, element by element; NaN is propagated."),
     function!(
         "",
         THRESHOLD,
-        "threshold(Tensor input, Number threshold, Number value, *, Tensor out=None)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN stays."
+        "threshold(Tensor input, Number threshold, Number value, *, Tensor out=None)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN is propagated."
     ),
     function!(
         "",
         THRESHOLD_,
-        "threshold_(Tensor input, Number threshold, Number value)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN stays."
+        "threshold_(Tensor input, Number threshold, Number value)\n\n`self` where it is above `threshold`, `value` elsewhere; NaN is propagated."
     ),
     function!(
         "_nn",

@@ -11,16 +11,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         HARDSHRINK,
-        "hardshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self`, and 0 from `-lambd` to `lambd`."
+        "hardshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self`, but 0 from `-lambd` to `lambd`."
     ),
     method!(
         HARDSHRINK,
-        "hardshrink(Number lambd=0.5, *, Tensor out=None)\n\n`self`, and 0 from `-lambd` to `lambd`."
+        "hardshrink(Number lambd=0.5, *, Tensor out=None)\n\n`self`, but 0 from `-lambd` to `lambd`."
     ),
     function!(
         "_nn",
         SOFTSHRINK,
-        "softshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self - lambd` above `lambd`, `self + lambd` below `-lambd`, 0 between."
+        "softshrink(Tensor input, Number lambd=0.5, *, Tensor out=None)\n\n`self - lambd` above `lambd`, `self + lambd` below `-lambd`, and 0 between."
     ),
     function!(
         "_nn",
@@ -43,7 +43,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SELU,
-        "selu(Tensor input)\n\n`s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which keep mean and variance."
+        "selu(Tensor input)\n\n`s * (max(self, 0) + min(0, a * (exp(self) - 1)))`, where s is 1.0507 and a is 1.6733, which preserve mean and variance."
     ),
     function!("", SELU_, "selu_(Tensor input)\n\n`selu` in place."),
     function!("_nn", RELU6, "relu6(Tensor input)\n\n`min(max(self, 0), 6)`."),
@@ -70,7 +70,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         RRELU_WITH_NOISE,
-        "rrelu_with_noise(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, which `noise` takes, and `(lower + upper) / 2` outside."
+        "rrelu_with_noise(Tensor input, Tensor noise, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, which is written to `noise`, and with `(lower + upper) / 2` otherwise."
     ),
     function!(
         "_nn",
@@ -80,7 +80,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RRELU,
-        "rrelu(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu` with a slope drawn between `lower` and `upper` for each element in training, and `(lower + upper) / 2` outside."
+        "rrelu(Tensor input, Number lower=0.125, Number upper=0.3333333333333333, bool training=False, Generator? generator=None)\n\n`leaky_relu`, in training with a slope drawn between `lower` and `upper` for each element, and with `(lower + upper) / 2` otherwise."
     ),
     function!(
         "",

@@ -11,28 +11,28 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADD,
-        "add(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, element by element, of broadcast shapes and promoted types."
+        "add(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, with broadcasting and type promotion."
     ),
     method!(
         ADD,
-        "add(Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, element by element, of broadcast shapes and promoted types."
+        "add(Tensor other, *, Number alpha=1, Tensor out=None)\nadd(Number other, Number alpha=1, *, Tensor out=None)\n\n`self + alpha * other`, with broadcasting and type promotion."
     ),
     method!(
         ADD_,
-        "add_(Tensor other, *, Number alpha=1)\nadd_(Number other, Number alpha=1)\n\n`self + alpha * other`, element by element, of broadcast shapes and promoted types."
+        "add_(Tensor other, *, Number alpha=1)\nadd_(Number other, Number alpha=1)\n\n`self + alpha * other`, with broadcasting and type promotion."
     ),
     function!(
         "",
         SUB,
-        "sub(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, element by element; bool has none."
+        "sub(Tensor input, Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Tensor input, Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
     ),
     method!(
         SUB,
-        "sub(Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, element by element; bool has none."
+        "sub(Tensor other, *, Number alpha=1, Tensor out=None)\nsub(Number other, Number alpha=1, *, Tensor out=None)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
     ),
     method!(
         SUB_,
-        "sub_(Tensor other, *, Number alpha=1)\nsub_(Number other, Number alpha=1)\n\n`self - alpha * other`, element by element; bool has none."
+        "sub_(Tensor other, *, Number alpha=1)\nsub_(Number other, Number alpha=1)\n\n`self - alpha * other`, with broadcasting and type promotion; not defined for bool."
     ),
     function!(
         "",
@@ -52,12 +52,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _CHAIN,
-        "_chain(Tensor grad_output, Tensor derivative)\n\n`grad_output * derivative`, and 0 where `grad_output` is 0, whatever the derivative is there."
+        "_chain(Tensor grad_output, Tensor derivative)\n\n`grad_output * derivative`, but 0 where `grad_output` is 0, whatever the derivative is there."
     ),
     function!(
         "",
         _CHAIN_DIV,
-        "_chain_div(Tensor grad_output, Tensor divisor)\n\n`grad_output / divisor`, and 0 where `grad_output` is 0, whatever the divisor is there."
+        "_chain_div(Tensor grad_output, Tensor divisor)\n\n`grad_output / divisor`, but 0 where `grad_output` is 0, whatever the divisor is there."
     ),
     function!(
         "",

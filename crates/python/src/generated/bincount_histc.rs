@@ -12,29 +12,29 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BINCOUNT,
-        "bincount(Tensor input, Tensor? weights=None, int minlength=0)\n\nHow often each whole number from 0 on is there, or the sum of its weights."
+        "bincount(Tensor input, Tensor? weights=None, int minlength=0)\n\nThe number of occurrences of each integer from 0 on, or the sum of their weights."
     ),
     method!(
         BINCOUNT,
-        "bincount(Tensor? weights=None, int minlength=0)\n\nHow often each whole number from 0 on is there, or the sum of its weights."
+        "bincount(Tensor? weights=None, int minlength=0)\n\nThe number of occurrences of each integer from 0 on, or the sum of their weights."
     ),
     function!(
         "",
         HISTC,
-        "histc(Tensor input, int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal."
+        "histc(Tensor input, int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nThe number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal."
     ),
     method!(
         HISTC,
-        "histc(int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nHow many elements lie in each of `bins` equal parts of `min` to `max`, the last of which holds its end; of the elements' own range where both are equal."
+        "histc(int bins=100, Number min=0, Number max=0, *, Tensor out=None)\n\nThe number of elements in each of `bins` intervals of equal width from `min` to `max`, the last of which includes its end; from the minimum to the maximum of the elements if both are equal."
     ),
     function!(
         "",
         HISTOGRAM,
-        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nWhat lies between each two neighbours of `bins`, and those edges."
+        "histogram(Tensor input, Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(Tensor input, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nThe number or total weight of the elements between consecutive edges `bins`, and the edges."
     ),
     method!(
         HISTOGRAM,
-        "histogram(Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nWhat lies between each two neighbours of `bins`, and those edges."
+        "histogram(Tensor bins, *, Tensor? weight=None, bool density=False, Tensor out=None)\nhistogram(int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False, Tensor out=None)\n\nThe number or total weight of the elements between consecutive edges `bins`, and the edges."
     ),
 ];
 

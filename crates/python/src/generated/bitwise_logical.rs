@@ -48,56 +48,49 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BITWISE_NOT,
-        "bitwise_not(Tensor input, *, Tensor out=None)\n\n`~self`, every bit inverted; the logical not of bool."
+        "bitwise_not(Tensor input, *, Tensor out=None)\n\n`~self`, bitwise not; for bool, logical not."
     ),
-    method!(
-        BITWISE_NOT,
-        "bitwise_not(*, Tensor out=None)\n\n`~self`, every bit inverted; the logical not of bool."
-    ),
-    function!(
-        "",
-        BITWISE_NOT_,
-        "bitwise_not_(Tensor input)\n\n`~self`, every bit inverted; the logical not of bool."
-    ),
-    method!(BITWISE_NOT_, "bitwise_not_()\n\n`~self`, every bit inverted; the logical not of bool."),
+    method!(BITWISE_NOT, "bitwise_not(*, Tensor out=None)\n\n`~self`, bitwise not; for bool, logical not."),
+    function!("", BITWISE_NOT_, "bitwise_not_(Tensor input)\n\n`~self`, bitwise not; for bool, logical not."),
+    method!(BITWISE_NOT_, "bitwise_not_()\n\n`~self`, bitwise not; for bool, logical not."),
     function!(
         "",
         BITWISE_AND,
-        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\n`self & other`, the bits that both elements have."
+        "bitwise_and(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_and(Tensor input, Number other, *, Tensor out=None)\nbitwise_and(Number self, Tensor other)\n\n`self & other`, bitwise and; for bool, logical and."
     ),
     method!(
         BITWISE_AND,
-        "bitwise_and(Tensor other, *, Tensor out=None)\nbitwise_and(Number other, *, Tensor out=None)\n\n`self & other`, the bits that both elements have."
+        "bitwise_and(Tensor other, *, Tensor out=None)\nbitwise_and(Number other, *, Tensor out=None)\n\n`self & other`, bitwise and; for bool, logical and."
     ),
     method!(
         BITWISE_AND_,
-        "bitwise_and_(Tensor other)\nbitwise_and_(Number other)\n\n`self & other`, the bits that both elements have."
+        "bitwise_and_(Tensor other)\nbitwise_and_(Number other)\n\n`self & other`, bitwise and; for bool, logical and."
     ),
     function!(
         "",
         BITWISE_OR,
-        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\n`self | other`, the bits that one of two elements has."
+        "bitwise_or(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_or(Tensor input, Number other, *, Tensor out=None)\nbitwise_or(Number self, Tensor other)\n\n`self | other`, bitwise or; for bool, logical or."
     ),
     method!(
         BITWISE_OR,
-        "bitwise_or(Tensor other, *, Tensor out=None)\nbitwise_or(Number other, *, Tensor out=None)\n\n`self | other`, the bits that one of two elements has."
+        "bitwise_or(Tensor other, *, Tensor out=None)\nbitwise_or(Number other, *, Tensor out=None)\n\n`self | other`, bitwise or; for bool, logical or."
     ),
     method!(
         BITWISE_OR_,
-        "bitwise_or_(Tensor other)\nbitwise_or_(Number other)\n\n`self | other`, the bits that one of two elements has."
+        "bitwise_or_(Tensor other)\nbitwise_or_(Number other)\n\n`self | other`, bitwise or; for bool, logical or."
     ),
     function!(
         "",
         BITWISE_XOR,
-        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\n`self ^ other`, the bits that exactly one of two elements has."
+        "bitwise_xor(Tensor input, Tensor other, *, Tensor out=None)\nbitwise_xor(Tensor input, Number other, *, Tensor out=None)\nbitwise_xor(Number self, Tensor other)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
     ),
     method!(
         BITWISE_XOR,
-        "bitwise_xor(Tensor other, *, Tensor out=None)\nbitwise_xor(Number other, *, Tensor out=None)\n\n`self ^ other`, the bits that exactly one of two elements has."
+        "bitwise_xor(Tensor other, *, Tensor out=None)\nbitwise_xor(Number other, *, Tensor out=None)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
     ),
     method!(
         BITWISE_XOR_,
-        "bitwise_xor_(Tensor other)\nbitwise_xor_(Number other)\n\n`self ^ other`, the bits that exactly one of two elements has."
+        "bitwise_xor_(Tensor other)\nbitwise_xor_(Number other)\n\n`self ^ other`, bitwise exclusive or; for bool, logical exclusive or."
     ),
 ];
 

@@ -10,7 +10,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CAT,
-        "cat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nThe tensors one behind the other in dimension `dim`; their other sizes are equal, their types are promoted."
+        "cat(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nConcatenates tensors along dimension `dim`; their other sizes must be equal, and their dtypes are promoted."
     ),
     function!(
         "",
@@ -25,43 +25,43 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         STACK,
-        "stack(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nTensors of one shape, one behind the other in a new dimension `dim`."
+        "stack(Tensor[] tensors, int dim=0, *, Tensor out=None)\n\nConcatenates tensors of one shape along a new dimension `dim`."
     ),
     function!(
         "",
         HSTACK,
-        "hstack(Tensor[] tensors, *, Tensor out=None)\n\nTensors side by side: vectors end to end, others in the second dimension."
+        "hstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the second dimension, vectors along the first."
     ),
     function!(
         "",
         VSTACK,
-        "vstack(Tensor[] tensors, *, Tensor out=None)\n\nTensors on top of one another, vectors as rows."
+        "vstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the first dimension, vectors as rows."
     ),
     function!(
         "",
         DSTACK,
-        "dstack(Tensor[] tensors, *, Tensor out=None)\n\nTensors one behind the other in the third dimension."
+        "dstack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the third dimension."
     ),
     function!("", ROW_STACK, "row_stack(Tensor[] tensors, *, Tensor out=None)\n\nAnother name of `vstack`."),
     function!(
         "",
         COLUMN_STACK,
-        "column_stack(Tensor[] tensors, *, Tensor out=None)\n\nTensors side by side, vectors as columns."
+        "column_stack(Tensor[] tensors, *, Tensor out=None)\n\nConcatenates tensors along the second dimension, vectors as columns."
     ),
     function!(
         "",
         ATLEAST_1D,
-        "atleast_1d(Tensor input)\n\nA tensor without dimensions as a vector, others as they are."
+        "atleast_1d(Tensor input)\n\nA tensor without dimensions as a vector; others are returned as they are."
     ),
     function!(
         "",
         ATLEAST_2D,
-        "atleast_2d(Tensor input)\n\nA vector as a row, others of two dimensions and more as they are."
+        "atleast_2d(Tensor input)\n\nA vector as a row; tensors of two dimensions and more are returned as they are."
     ),
     function!(
         "",
         ATLEAST_3D,
-        "atleast_3d(Tensor input)\n\nA vector or matrix in three dimensions, others as they are."
+        "atleast_3d(Tensor input)\n\nA vector or matrix with dimensions inserted up to three; others are returned as they are."
     ),
 ];
 

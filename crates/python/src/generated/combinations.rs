@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CARTESIAN_PROD,
-        "cartesian_prod(Tensor[] tensors)\n\nEvery choice of one element of each vector, a row each."
+        "cartesian_prod(Tensor[] tensors)\n\nThe Cartesian product of vectors, a combination in each row."
     ),
     function!(
         "",
         COMBINATIONS,
-        "combinations(Tensor input, int r=2, bool with_replacement=False)\n\nEvery choice of `r` elements in their order, a row each."
+        "combinations(Tensor input, int r=2, bool with_replacement=False)\n\nAll combinations of `r` elements, in order, one in each row."
     ),
 ];
 

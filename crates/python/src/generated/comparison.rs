@@ -82,9 +82,9 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SIGNBIT,
-        "signbit(Tensor input, *, Tensor out=None)\n\nWhether each element has its sign set, -0 included."
+        "signbit(Tensor input, *, Tensor out=None)\n\nWhether each element has its sign bit set, as -0 has."
     ),
-    method!(SIGNBIT, "signbit(*, Tensor out=None)\n\nWhether each element has its sign set, -0 included."),
+    method!(SIGNBIT, "signbit(*, Tensor out=None)\n\nWhether each element has its sign bit set, as -0 has."),
     function!(
         "",
         ISCLOSE,
@@ -97,33 +97,33 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EQUAL,
-        "equal(Tensor input, Tensor other)\n\nWhether sizes and all elements are equal; NaN differs from itself."
+        "equal(Tensor input, Tensor other)\n\nWhether sizes and all elements are equal; NaN is not equal to itself."
     ),
     method!(
         EQUAL,
-        "equal(Tensor other)\n\nWhether sizes and all elements are equal; NaN differs from itself."
+        "equal(Tensor other)\n\nWhether sizes and all elements are equal; NaN is not equal to itself."
     ),
     function!(
         "",
         ALLCLOSE,
-        "allclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close, as `isclose` tells."
+        "allclose(Tensor input, Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close in the sense of `isclose`."
     ),
     method!(
         ALLCLOSE,
-        "allclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close, as `isclose` tells."
+        "allclose(Tensor other, float rtol=1e-5, float atol=1e-8, bool equal_nan=False)\n\nWhether all elements are close in the sense of `isclose`."
     ),
     function!(
         "",
         ISPOSINF,
-        "isposinf(Tensor input, *, Tensor out=None)\n\nWhether each element is infinite and above 0."
+        "isposinf(Tensor input, *, Tensor out=None)\n\nWhether each element is positive infinity."
     ),
-    method!(ISPOSINF, "isposinf(*, Tensor out=None)\n\nWhether each element is infinite and above 0."),
+    method!(ISPOSINF, "isposinf(*, Tensor out=None)\n\nWhether each element is positive infinity."),
     function!(
         "",
         ISNEGINF,
-        "isneginf(Tensor input, *, Tensor out=None)\n\nWhether each element is infinite and below 0."
+        "isneginf(Tensor input, *, Tensor out=None)\n\nWhether each element is negative infinity."
     ),
-    method!(ISNEGINF, "isneginf(*, Tensor out=None)\n\nWhether each element is infinite and below 0."),
+    method!(ISNEGINF, "isneginf(*, Tensor out=None)\n\nWhether each element is negative infinity."),
 ];
 
 static EQ: Signature = Signature {

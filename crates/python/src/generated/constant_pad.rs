@@ -10,7 +10,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     CONSTANT_PAD_ND,
-    "constant_pad_nd(Tensor input, int[] pad, Number value=0, *, Tensor out=None)\n\n`self` with elements of `value` before and behind its last dimensions; `pad` counts them from the last dimension on, and negative ones cut."
+    "constant_pad_nd(Tensor input, int[] pad, Number value=0, *, Tensor out=None)\n\n`self` with elements of `value` before and behind its last dimensions; `pad` has two numbers for each, from the last dimension on, and negative ones remove elements."
 )];
 
 static CONSTANT_PAD_ND: Signature = Signature {

@@ -14,29 +14,29 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CLONE,
-        "clone(Tensor input, *, memory_format? memory_format=None, Tensor out=None)\n\nA copy in memory of its own."
+        "clone(Tensor input, *, memory_format? memory_format=None, Tensor out=None)\n\nA copy with its own storage."
     ),
     method!(
         CLONE,
-        "clone(*, memory_format? memory_format=None, Tensor out=None)\n\nA copy in memory of its own."
+        "clone(*, memory_format? memory_format=None, Tensor out=None)\n\nA copy with its own storage."
     ),
     function!(
         "",
         _TO_COPY,
-        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None, Tensor out=None)\n\nA copy of another type, on another device or in another order."
+        "_to_copy(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool non_blocking=False, memory_format? memory_format=None, Tensor out=None)\n\nA copy of another dtype, on another device or in another memory format."
     ),
     function!(
         "",
         FILL_,
-        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nA tensor like `self` with the value of a tensor without dimensions everywhere."
+        "fill_(Tensor input, Tensor value)\nfill_(Tensor input, Number value)\n\nA tensor like `self` filled with the element of a tensor without dimensions."
     ),
-    method!(FILL_, "fill_(Number value)\n\nWrites one value everywhere."),
-    function!("", ZERO_, "zero_(Tensor input)\n\nWrites zeros everywhere."),
-    method!(ZERO_, "zero_()\n\nWrites zeros everywhere."),
+    method!(FILL_, "fill_(Number value)\n\nFills `self` with `value`."),
+    function!("", ZERO_, "zero_(Tensor input)\n\nFills `self` with zeros."),
+    method!(ZERO_, "zero_()\n\nFills `self` with zeros."),
     function!(
         "",
         FILL,
-        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nA tensor like `self` with the value of a tensor without dimensions everywhere."
+        "fill(Tensor input, Tensor value, *, Tensor out=None)\nfill(Tensor input, Number value, *, Tensor out=None)\n\nA tensor like `self` filled with the element of a tensor without dimensions."
     ),
     function!(
         "",

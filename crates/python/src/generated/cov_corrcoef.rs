@@ -19,11 +19,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CORRCOEF,
-        "corrcoef(Tensor input)\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
+        "corrcoef(Tensor input)\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1."
     ),
     method!(
         CORRCOEF,
-        "corrcoef()\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, kept between -1 and 1."
+        "corrcoef()\n\n`c[i][j] / sqrt(c[i][i] * c[j][j])`, where c is `cov(self)`, clamped to -1 to 1."
     ),
 ];
 

@@ -10,28 +10,28 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMSUM,
-        "cumsum(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise."
+        "cumsum(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
     ),
     method!(
         CUMSUM,
-        "cumsum(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise."
+        "cumsum(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
     ),
     method!(
         CUMSUM_,
-        "cumsum_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers add up in int64 unless `dtype` says otherwise."
+        "cumsum_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] + ... + self[k]` along a dimension; integers are summed in int64 unless `dtype` says otherwise."
     ),
     function!(
         "",
         CUMPROD,
-        "cumprod(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise."
+        "cumprod(Tensor input, int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
     ),
     method!(
         CUMPROD,
-        "cumprod(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise."
+        "cumprod(int dim, *, dtype? dtype=None, Tensor out=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
     ),
     method!(
         CUMPROD_,
-        "cumprod_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers multiply in int64 unless `dtype` says otherwise."
+        "cumprod_(int dim, *, dtype? dtype=None)\n\n`y[k] = self[0] * ... * self[k]` along a dimension; integers are multiplied in int64 unless `dtype` says otherwise."
     ),
     function!(
         "",

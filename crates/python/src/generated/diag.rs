@@ -10,18 +10,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DIAG,
-        "diag(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on its diagonal, or a copy of the diagonal of a matrix."
+        "diag(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on a diagonal, or a copy of a diagonal of a matrix."
     ),
     method!(
         DIAG,
-        "diag(int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on its diagonal, or a copy of the diagonal of a matrix."
+        "diag(int diagonal=0, *, Tensor out=None)\n\nThe matrix with a vector on a diagonal, or a copy of a diagonal of a matrix."
     ),
     function!(
         "",
         DIAGFLAT,
-        "diagflat(Tensor input, int offset=0)\n\nThe matrix with all elements of `self` on its diagonal."
+        "diagflat(Tensor input, int offset=0)\n\nThe matrix with all elements of `self` on a diagonal."
     ),
-    method!(DIAGFLAT, "diagflat(int offset=0)\n\nThe matrix with all elements of `self` on its diagonal."),
+    method!(DIAGFLAT, "diagflat(int offset=0)\n\nThe matrix with all elements of `self` on a diagonal."),
 ];
 
 static DIAG: Signature = Signature {

@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DIFF,
-        "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times over."
+        "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times."
     ),
     method!(
         DIFF,
-        "diff(int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times over."
+        "diff(int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None, *, Tensor out=None)\n\n`self[k + 1] - self[k]` along a dimension, `n` times."
     ),
 ];
 

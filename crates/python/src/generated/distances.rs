@@ -25,12 +25,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _CDIST_FORWARD,
-        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\n`cdist`, by its other name."
+        "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode, *, Tensor out=None)\n\nAnother name of `cdist`."
     ),
     function!(
         "",
         _PDIST_FORWARD,
-        "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\n`pdist`, by its other name."
+        "_pdist_forward(Tensor input, float p=2, *, Tensor out=None)\n\nAnother name of `pdist`."
     ),
     function!(
         "",
@@ -47,7 +47,7 @@ pub(super) static BINDINGS: &[Binding] = &[
         PDIST,
         "pdist(Tensor input, float p=2)\n\n`sum(|self[i] - self[j]|^p)^(1/p)` for all rows i < j, in their order."
     ),
-    method!(SUM_TO_SIZE, "sum_to_size(int[] size)\n\n`self` added up to a size that broadcasts to its own."),
+    method!(SUM_TO_SIZE, "sum_to_size(int[] size)\n\n`self` summed to a size that broadcasts to its own."),
     function!(
         "",
         PAIRWISE_DISTANCE,

@@ -9,44 +9,44 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     method!(
         UNIFORM_,
-        "uniform_(float from=0, float to=1, *, Generator? generator=None)\n\nWrites uniform numbers from `from` to below `to`."
+        "uniform_(float from=0, float to=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the uniform distribution from `from` to below `to`."
     ),
     method!(
         NORMAL_,
-        "normal_(float mean=0, float std=1, *, Generator? generator=None)\n\nWrites normal numbers of the given mean and standard deviation: of the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`."
+        "normal_(float mean=0, float std=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the normal distribution, with the density `exp(-((x - mean) / std)^2 / 2) / (std * sqrt(2 * pi))`."
     ),
     method!(
         EXPONENTIAL_,
-        "exponential_(float lambd=1, *, Generator? generator=None)\n\nWrites numbers of the density `lambd * exp(-lambd * x)`."
+        "exponential_(float lambd=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the exponential distribution, with the density `lambd * exp(-lambd * x)`."
     ),
     method!(
         CAUCHY_,
-        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nWrites numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1."
+        "cauchy_(float median=0, float sigma=1, *, Generator? generator=None)\n\nFills `self` with random numbers of the Cauchy distribution, `median + sigma * tan(pi * (u - 1/2))` for uniform u from 0 to 1."
     ),
     method!(
         LOG_NORMAL_,
-        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nWrites `exp(x)` for normal x of the given mean and standard deviation."
+        "log_normal_(float mean=1, float std=2, *, Generator? generator=None)\n\nFills `self` with `exp(x)` for random x of the normal distribution with the given mean and standard deviation."
     ),
     method!(
         GEOMETRIC_,
-        "geometric_(float p, *, Generator? generator=None)\n\nWrites the number k of trials up to the first success, of probability `(1 - p)^(k - 1) * p`."
+        "geometric_(float p, *, Generator? generator=None)\n\nFills `self` with random numbers of the geometric distribution: the number k of trials up to the first success, with probability `(1 - p)^(k - 1) * p`."
     ),
     method!(
         RANDOM_,
-        "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nWrites random integers from 0 to the maximum up to which the dtype represents all integers."
+        "random_(*, Generator? generator=None)\nrandom_(int to, *, Generator? generator=None)\nrandom_(int from, int? to, *, Generator? generator=None)\n\nFills `self` with random integers from 0 to the maximum up to which the dtype represents all integers."
     ),
     method!(
         BERNOULLI_,
-        "bernoulli_(Tensor p, *, Generator? generator=None)\nbernoulli_(float p=0.5, *, Generator? generator=None)\n\nWrites ones with the probabilities that `p` gives, and zeros."
+        "bernoulli_(Tensor p, *, Generator? generator=None)\nbernoulli_(float p=0.5, *, Generator? generator=None)\n\nFills `self` with ones with the probabilities in `p`, and zeros otherwise."
     ),
     function!(
         "",
         BERNOULLI,
-        "bernoulli(Tensor input, *, Generator? generator=None, Tensor out=None)\nbernoulli(Tensor input, float p, *, Generator? generator=None)\n\nOnes with the probabilities that `self` gives, and zeros."
+        "bernoulli(Tensor input, *, Generator? generator=None, Tensor out=None)\nbernoulli(Tensor input, float p, *, Generator? generator=None)\n\nOnes with the probabilities in `self`, and zeros otherwise."
     ),
     method!(
         BERNOULLI,
-        "bernoulli(*, Generator? generator=None, Tensor out=None)\nbernoulli(float p, *, Generator? generator=None)\n\nOnes with the probabilities that `self` gives, and zeros."
+        "bernoulli(*, Generator? generator=None, Tensor out=None)\nbernoulli(float p, *, Generator? generator=None)\n\nOnes with the probabilities in `self`, and zeros otherwise."
     ),
 ];
 

@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NATIVE_DROPOUT,
-        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nEach element zero with probability `p` and divided by `1 - p` otherwise, and the mask of those that stayed."
+        "native_dropout(Tensor input, float p, bool? train, *, Tensor out=None)\n\nZeros with probability `p` and each element divided by `1 - p` otherwise, and the mask of the elements that were kept."
     ),
     function!(
         "",
         DROPOUT,
-        "dropout(Tensor input, float p, bool train)\n\nIn training, each element zero with probability `p` and divided by `1 - p` otherwise; else `input` itself."
+        "dropout(Tensor input, float p, bool train)\n\nIn training, zeros with probability `p` and each element divided by `1 - p` otherwise; else `input` itself."
     ),
     function!(
         "",
@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FEATURE_DROPOUT,
-        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, each channel zero with probability `p` and divided by `1 - p` otherwise."
+        "feature_dropout(Tensor input, float p, bool train)\n\nIn training, zeros for whole channels with probability `p` and each other element divided by `1 - p`."
     ),
     function!(
         "",
@@ -35,7 +35,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ALPHA_DROPOUT,
-        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance stay."
+        "alpha_dropout(Tensor input, float p, bool train)\n\nIn training, `a * (x + 1.7581 * p)` with `a = 1 / sqrt((1 - p) * (1 + 1.7581^2 * p))`, where x is the element or, with probability `p`, -1.7581, the infimum of `selu`; mean and variance are preserved."
     ),
     function!(
         "",

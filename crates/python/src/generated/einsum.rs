@@ -10,21 +10,21 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EINSUM,
-        "einsum(str equation, Tensor[] tensors, *, int[]? path=None)\n\nThe sum of products that an equation of letters names; `path` lists which operands meet, two by two."
+        "einsum(str equation, Tensor[] tensors, *, int[]? path=None)\n\nThe sum of products that an equation of subscripts describes; `path` lists the pairs of operands in the order of their contraction."
     ),
     function!(
         "",
         TENSORDOT,
-        "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other, *, Tensor out=None)\n\n`sum(self * other)` over pairs of dimensions, one of each, for every index of the others."
+        "tensordot(Tensor input, Tensor other, int[] dims_self, int[] dims_other, *, Tensor out=None)\n\n`sum(self * other)` over pairs of dimensions of both, for all indices of the other dimensions."
     ),
     function!(
         "",
         INNER,
-        "inner(Tensor input, Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others."
+        "inner(Tensor input, Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions."
     ),
     method!(
         INNER,
-        "inner(Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for every pair of indices of the others."
+        "inner(Tensor other, *, Tensor out=None)\n\n`sum(self[.., k] * other[.., k])` over the last dimensions, for all pairs of indices of the other dimensions."
     ),
 ];
 

@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     EMBEDDING,
-    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor out=None)\n\nThe rows of the matrix `weight` with the given indices; each index is replaced by its row."
+    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False, *, Tensor out=None)\n\nThe rows of the matrix `weight` at the given indices."
 )];
 
 static EMBEDDING: Signature = Signature {

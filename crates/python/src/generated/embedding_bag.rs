@@ -15,12 +15,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _EMBEDDING_BAG,
-        "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\n`embedding_bag`, the bag of each index, how many indices of each bag count, and the rows of the maxima."
+        "_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\n`embedding_bag`, the bag of each index, the number of indices in each bag, and the rows of the maxima."
     ),
     function!(
         "",
         _EMBEDDING_BAG_FORWARD_ONLY,
-        "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\n`_embedding_bag`, by its other name."
+        "_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1, *, Tensor out=None)\n\nAnother name of `_embedding_bag`."
     ),
 ];
 

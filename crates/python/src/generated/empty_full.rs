@@ -12,7 +12,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EMPTY,
-        "empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values."
+        "empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor."
     ),
     function!(
         "",
@@ -42,52 +42,52 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EYE,
-        "eye(int n, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\neye(int n, int m, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nOnes on the diagonal of a square matrix of zeros."
+        "eye(int n, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\neye(int n, int m, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe identity matrix, `n x n`."
     ),
     function!(
         "",
         EMPTY_LIKE,
-        "empty_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values, of the sizes, type, device and order of dimensions of another."
+        "empty_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor with the sizes, dtype, device and memory format of another."
     ),
     function!(
         "",
         ZEROS_LIKE,
-        "zeros_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nZeros in the sizes and type of another tensor."
+        "zeros_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of zeros with the sizes and dtype of another."
     ),
     function!(
         "",
         ONES_LIKE,
-        "ones_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nOnes in the sizes and type of another tensor."
+        "ones_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of ones with the sizes and dtype of another."
     ),
     function!(
         "",
         FULL_LIKE,
-        "full_like(Tensor input, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nOne value in the sizes and type of another tensor."
+        "full_like(Tensor input, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False, Tensor out=None)\n\nA tensor filled with `fill_value`, with the sizes and dtype of another."
     ),
     method!(
         NEW_EMPTY,
-        "new_empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values, of the type and device of another."
+        "new_empty(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor of the given sizes, with the dtype and device of another."
     ),
     method!(
         NEW_EMPTY_STRIDED,
-        "new_empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values, of the type and device of another and the given strides."
+        "new_empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor of the given sizes and strides, with the dtype and device of another."
     ),
     method!(
         NEW_FULL,
-        "new_full(int[] size, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nOne value, in the type and on the device of another tensor."
+        "new_full(int[] size, Number fill_value, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor filled with `fill_value`, with the dtype and device of another."
     ),
     method!(
         NEW_ZEROS,
-        "new_zeros(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nZeros, in the type and on the device of another tensor."
+        "new_zeros(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of zeros, with the dtype and device of another."
     ),
     method!(
         NEW_ONES,
-        "new_ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nOnes, in the type and on the device of another tensor."
+        "new_ones(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor of ones, with the dtype and device of another."
     ),
     function!(
         "",
         EMPTY_PERMUTED,
-        "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values whose dimensions lie in memory in a given order."
+        "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor whose dimensions have a given order in memory."
     ),
 ];
 

@@ -10,24 +10,24 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLIP,
-        "flip(Tensor input, int[] dims, *, Tensor out=None)\n\nThe indices of the dimensions `dims` in reverse order; a copy."
+        "flip(Tensor input, int[] dims, *, Tensor out=None)\n\nA copy with the order of the elements reversed along dimensions `dims`."
     ),
     method!(
         FLIP,
-        "flip(int[] dims, *, Tensor out=None)\n\nThe indices of the dimensions `dims` in reverse order; a copy."
+        "flip(int[] dims, *, Tensor out=None)\n\nA copy with the order of the elements reversed along dimensions `dims`."
     ),
-    function!("", FLIPLR, "fliplr(Tensor input)\n\nThe columns in reverse order."),
-    method!(FLIPLR, "fliplr()\n\nThe columns in reverse order."),
-    function!("", FLIPUD, "flipud(Tensor input)\n\nThe rows in reverse order."),
-    method!(FLIPUD, "flipud()\n\nThe rows in reverse order."),
+    function!("", FLIPLR, "fliplr(Tensor input)\n\nA copy with the columns in reverse order."),
+    method!(FLIPLR, "fliplr()\n\nA copy with the columns in reverse order."),
+    function!("", FLIPUD, "flipud(Tensor input)\n\nA copy with the rows in reverse order."),
+    method!(FLIPUD, "flipud()\n\nA copy with the rows in reverse order."),
     function!(
         "",
         ROLL,
-        "roll(Tensor input, int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements moved by `shifts` along `dims`; those that leave at the end come in at the start."
+        "roll(Tensor input, int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements shifted by `shifts` along `dims`; those beyond the end re-enter at the start."
     ),
     method!(
         ROLL,
-        "roll(int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements moved by `shifts` along `dims`; those that leave at the end come in at the start."
+        "roll(int[1] shifts, int[1] dims=[], *, Tensor out=None)\n\nElements shifted by `shifts` along `dims`; those beyond the end re-enter at the start."
     ),
     function!(
         "",

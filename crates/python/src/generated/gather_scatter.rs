@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GATHER,
-        "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements lie between 0 and the size of the dimension."
+        "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension."
     ),
     method!(
         GATHER,
-        "gather(int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements lie between 0 and the size of the dimension."
+        "gather(int dim, Tensor index, *, bool sparse_grad=False, Tensor out=None)\n\n`out[i][j] = self[index[i][j]][j]` for `dim` 0, and so on; the result has the sizes of `index`, whose elements must be from 0 to below the size of the dimension."
     ),
     function!(
         "",
@@ -32,11 +32,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SCATTER_ADD,
-        "scatter_add(Tensor input, int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; sums are taken in the order of `index`."
+        "scatter_add(Tensor input, int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`."
     ),
     method!(
         SCATTER_ADD,
-        "scatter_add(int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; sums are taken in the order of `index`."
+        "scatter_add(int dim, Tensor index, Tensor src, *, Tensor out=None)\n\nA copy of `self` with `self[index[i][j]][j] += src[i][j]` for `dim` 0, and so on; elements are added in the order of `index`."
     ),
     method!(
         SCATTER_ADD_,
@@ -45,24 +45,24 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SCATTER_REDUCE,
-        "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nAs `scatter.src`, where `reduce` is \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\" of what is written, and of what was there if `include_self`."
+        "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
     ),
     method!(
         SCATTER_REDUCE,
-        "scatter_reduce(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nAs `scatter.src`, where `reduce` is \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\" of what is written, and of what was there if `include_self`."
+        "scatter_reduce(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True, Tensor out=None)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
     ),
     method!(
         SCATTER_REDUCE_,
-        "scatter_reduce_(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)\n\nAs `scatter.src`, where `reduce` is \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\" of what is written, and of what was there if `include_self`."
+        "scatter_reduce_(int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)\n\nA copy of `self` in which the elements of `src` at one index are reduced to their \"sum\", \"mean\", \"prod\", \"amax\" or \"amin\", with the element of `self` if `include_self`."
     ),
     function!(
         "",
         TAKE_ALONG_DIM,
-        "take_along_dim(Tensor input, Tensor indices, int? dim=None, *, Tensor out=None)\n\nAs `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in flat order."
+        "take_along_dim(Tensor input, Tensor indices, int? dim=None, *, Tensor out=None)\n\n`gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor."
     ),
     method!(
         TAKE_ALONG_DIM,
-        "take_along_dim(Tensor indices, int? dim=None, *, Tensor out=None)\n\nAs `gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in flat order."
+        "take_along_dim(Tensor indices, int? dim=None, *, Tensor out=None)\n\n`gather`, where `self` and `indices` broadcast in the other dimensions; without `dim`, in the flattened tensor."
     ),
 ];
 

@@ -10,20 +10,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GCD,
-        "gcd(Tensor input, Tensor other, *, Tensor out=None)\n\nThe largest common divisor; 0 for two zeros."
+        "gcd(Tensor input, Tensor other, *, Tensor out=None)\n\nThe greatest common divisor; 0 for two zeros."
     ),
-    method!(GCD, "gcd(Tensor other, *, Tensor out=None)\n\nThe largest common divisor; 0 for two zeros."),
-    method!(GCD_, "gcd_(Tensor other)\n\nThe largest common divisor; 0 for two zeros."),
+    method!(GCD, "gcd(Tensor other, *, Tensor out=None)\n\nThe greatest common divisor; 0 for two zeros."),
+    method!(GCD_, "gcd_(Tensor other)\n\nThe greatest common divisor; 0 for two zeros."),
     function!(
         "",
         LCM,
-        "lcm(Tensor input, Tensor other, *, Tensor out=None)\n\nThe lowest common multiple; 0 if one of the numbers is 0."
+        "lcm(Tensor input, Tensor other, *, Tensor out=None)\n\nThe least common multiple; 0 if one of the numbers is 0."
     ),
     method!(
         LCM,
-        "lcm(Tensor other, *, Tensor out=None)\n\nThe lowest common multiple; 0 if one of the numbers is 0."
+        "lcm(Tensor other, *, Tensor out=None)\n\nThe least common multiple; 0 if one of the numbers is 0."
     ),
-    method!(LCM_, "lcm_(Tensor other)\n\nThe lowest common multiple; 0 if one of the numbers is 0."),
+    method!(LCM_, "lcm_(Tensor other)\n\nThe least common multiple; 0 if one of the numbers is 0."),
     function!(
         "",
         BITWISE_LEFT_SHIFT,

@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     GRADIENT,
-    "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\n`(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, at the ends from one side."
+    "gradient(Tensor input, *, Number? spacing=None, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Number[] spacing, int[] dim, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int? dim=None, int edge_order=1)\ngradient(Tensor input, *, Tensor[] spacing, int[] dim, int edge_order=1)\n\n`(self[k + 1] - self[k - 1]) / (2 * spacing)` along one dimension or all, with one-sided differences at the ends."
 )];
 
 static GRADIENT: Signature = Signature {

@@ -25,7 +25,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _GRID_SAMPLE,
-        "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners)\n\n`grid_sampler`, derived by the grid as often along each dimension, outermost first, as `orders` says."
+        "_grid_sample(Tensor input, Tensor grid, int[] orders, int interpolation_mode, int padding_mode, bool align_corners)\n\n`grid_sampler`, or its derivative of the orders `orders` with respect to the coordinates of each dimension, outermost first."
     ),
     function!(
         "",

@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         IM2COL,
-        "im2col(Tensor input, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nThe patches of an image as columns: column l of `n x c*kh*kw x l` has the elements that a convolution would multiply for its pixel l."
+        "im2col(Tensor input, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nThe patches of an image as columns: column l of `n x c*kh*kw x l` contains the elements that a convolution multiplies for its output pixel l."
     ),
     function!(
         "_nn",
         COL2IM,
-        "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nAn image whose every pixel is the sum of what the columns hold of it."
+        "col2im(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride, *, Tensor out=None)\n\nAn image each of whose pixels is the sum of its elements in the columns: the transpose of `im2col`."
     ),
 ];
 

@@ -10,38 +10,38 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         INDEX,
-        "index(Tensor input, Tensor?[] indices, *, Tensor out=None)\n\nThe elements that a tensor of indices for each dimension names, all broadcast; masks stand for the indices of their true elements, and negative indices count from the back."
+        "index(Tensor input, Tensor?[] indices, *, Tensor out=None)\n\nThe elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end."
     ),
     method!(
         INDEX,
-        "index(Tensor?[] indices, *, Tensor out=None)\n\nThe elements that a tensor of indices for each dimension names, all broadcast; masks stand for the indices of their true elements, and negative indices count from the back."
+        "index(Tensor?[] indices, *, Tensor out=None)\n\nThe elements at indices that are given for each dimension by a tensor, all broadcast; masks stand for the indices of their true elements, and negative indices count from the end."
     ),
     function!(
         "",
         INDEX_PUT_,
-        "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order."
+        "index_put_(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them."
     ),
     method!(
         INDEX_PUT_,
-        "index_put_(Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, at `indices`, which are as those of `index`, or adds them in their order."
+        "index_put_(Tensor?[] indices, Tensor values, bool accumulate=False)\n\nWrites `values`, broadcast, to the elements of `self` at `indices`, which are those of `index`, or adds them."
     ),
     function!(
         "",
         INDEX_PUT,
-        "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order."
+        "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added."
     ),
     method!(
         INDEX_PUT,
-        "index_put(Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written at `indices`, which are as those of `index`, or added in their order."
+        "index_put(Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor out=None)\n\nA copy of `self` with `values`, broadcast, written to the elements at `indices`, which are those of `index`, or added."
     ),
     function!(
         "",
         TAKE,
-        "take(Tensor input, Tensor index, *, Tensor out=None)\n\nThe elements of `self`, counted in flat order, that `index` names; negative indices count from the back."
+        "take(Tensor input, Tensor index, *, Tensor out=None)\n\nThe elements of the flattened `self` at `index`; negative indices count from the end."
     ),
     method!(
         TAKE,
-        "take(Tensor index, *, Tensor out=None)\n\nThe elements of `self`, counted in flat order, that `index` names; negative indices count from the back."
+        "take(Tensor index, *, Tensor out=None)\n\nThe elements of the flattened `self` at `index`; negative indices count from the end."
     ),
     method!(
         PUT_,

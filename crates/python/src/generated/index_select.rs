@@ -11,55 +11,55 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         INDEX_SELECT,
-        "index_select(Tensor input, int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` that the vector `index` names, in its order."
+        "index_select(Tensor input, int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` at the indices in `index`."
     ),
     method!(
         INDEX_SELECT,
-        "index_select(int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` that the vector `index` names, in its order."
+        "index_select(int dim, Tensor index, *, Tensor out=None)\n\nThe slices of `self` along `dim` at the indices in `index`."
     ),
     function!(
         "",
         INDEX_ADD,
-        "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to those that `index` names, in its order."
+        "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order."
     ),
     method!(
         INDEX_ADD,
-        "index_add(int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to those that `index` names, in its order."
+        "index_add(int dim, Tensor index, Tensor source, *, Number alpha=1, Tensor out=None)\n\nA copy of `self` with `alpha` times the slices of `source` added to the slices at `index`, in its order."
     ),
     method!(
         INDEX_ADD_,
-        "index_add_(int dim, Tensor index, Tensor source, *, Number alpha=1)\n\nAdds `alpha` times the slices of `source` to those that `index` names, in its order."
+        "index_add_(int dim, Tensor index, Tensor source, *, Number alpha=1)\n\nAdds `alpha` times the slices of `source` to the slices of `self` at `index`, in its order."
     ),
     function!(
         "",
         INDEX_COPY,
-        "index_copy(Tensor input, int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices of `source` at those that `index` names; of equal indices the last one wins."
+        "index_copy(Tensor input, int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins."
     ),
     method!(
         INDEX_COPY,
-        "index_copy(int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices of `source` at those that `index` names; of equal indices the last one wins."
+        "index_copy(int dim, Tensor index, Tensor source, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` replaced by those of `source`; of equal indices the last one wins."
     ),
     method!(
         INDEX_COPY_,
-        "index_copy_(int dim, Tensor index, Tensor source)\n\nWrites the slices of `source` over those that `index` names; of equal indices the last one wins."
+        "index_copy_(int dim, Tensor index, Tensor source)\n\nReplaces the slices of `self` at `index` by those of `source`; of equal indices the last one wins."
     ),
     function!(
         "",
         INDEX_FILL,
-        "index_fill(Tensor input, int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(Tensor input, int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices that `index` names filled with the element of `value`."
+        "index_fill(Tensor input, int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(Tensor input, int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` filled with the only element of `value`."
     ),
     method!(
         INDEX_FILL,
-        "index_fill(int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices that `index` names filled with the element of `value`."
+        "index_fill(int dim, Tensor index, Tensor value, *, Tensor out=None)\nindex_fill(int dim, Tensor index, Number value, *, Tensor out=None)\n\nA copy of `self` with the slices at `index` filled with the only element of `value`."
     ),
     method!(
         INDEX_FILL_,
-        "index_fill_(int dim, Tensor index, Tensor value)\nindex_fill_(int dim, Tensor index, Number value)\n\nFills the slices that `index` names with the element of `value`."
+        "index_fill_(int dim, Tensor index, Tensor value)\nindex_fill_(int dim, Tensor index, Number value)\n\nFills the slices of `self` at `index` with the only element of `value`."
     ),
     function!(
         "_nn",
         ONE_HOT,
-        "one_hot(Tensor input, int num_classes=-1)\n\nVectors of `num_classes` zeros with a one at the index that each element holds; with -1 there are as many classes as needed."
+        "one_hot(Tensor input, int num_classes=-1)\n\nFor each element a vector of `num_classes` zeros with a one at that index; -1 stands for the maximum of the elements plus 1."
     ),
 ];
 

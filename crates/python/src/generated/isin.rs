@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     ISIN,
-    "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Tensor elements, Number test_element, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Number element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\n\nFor each element whether it is among others."
+    "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Tensor elements, Number test_element, *, bool assume_unique=False, bool invert=False, Tensor out=None)\nisin(Number element, Tensor test_elements, *, bool assume_unique=False, bool invert=False, Tensor out=None)\n\nWhether each element is in `test_elements`."
 )];
 
 static ISIN: Signature = Signature {

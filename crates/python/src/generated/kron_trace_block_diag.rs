@@ -19,13 +19,13 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TRACE,
-        "trace(Tensor input, *, Tensor out=None)\n\n`sum(self[i][i])`, the sum of a matrix's diagonal."
+        "trace(Tensor input, *, Tensor out=None)\n\n`sum(self[i][i])`, the sum of the diagonal of a matrix."
     ),
-    method!(TRACE, "trace(*, Tensor out=None)\n\n`sum(self[i][i])`, the sum of a matrix's diagonal."),
+    method!(TRACE, "trace(*, Tensor out=None)\n\n`sum(self[i][i])`, the sum of the diagonal of a matrix."),
     function!(
         "",
         BLOCK_DIAG,
-        "block_diag(Tensor[] tensors, *, Tensor out=None)\n\nMatrices along a diagonal, zeros elsewhere."
+        "block_diag(Tensor[] tensors, *, Tensor out=None)\n\nA matrix with the given matrices along its diagonal and zeros elsewhere."
     ),
 ];
 

@@ -11,37 +11,37 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADDBMM,
-        "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0."
+        "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDBMM,
-        "addbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0."
+        "addbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDBMM_,
-        "addbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and not read where `beta` is 0."
+        "addbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * sum_i batch1[i] batch2[i]`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     function!(
         "",
         ADDR,
-        "addr(Tensor input, Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0."
+        "addr(Tensor input, Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDR,
-        "addr(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0."
+        "addr(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDR_,
-        "addr_(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and not read where `beta` is 0."
+        "addr_(Tensor vec1, Tensor vec2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * outer(vec1, vec2)`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     function!(
         "",
         OUTER,
-        "outer(Tensor input, Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`; types are promoted."
+        "outer(Tensor input, Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`, with type promotion."
     ),
     method!(
         OUTER,
-        "outer(Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`; types are promoted."
+        "outer(Tensor vec2, *, Tensor out=None)\n\n`y[i][j] = self[i] * vec2[j]`, with type promotion."
     ),
     function!("", GER, "ger(Tensor input, Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
     method!(GER, "ger(Tensor vec2, *, Tensor out=None)\n\nAnother name of `outer`."),
@@ -57,7 +57,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _LINEAR,
-        "_linear(Tensor input, Tensor weight, Tensor? bias=None)\n\n`input weight^T + bias`, what `linear` is for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one type."
+        "_linear(Tensor input, Tensor weight, Tensor? bias=None)\n\n`input weight^T + bias`, the kernel of `linear` for `input` of `.. x in`, `weight` of `out x in` and `bias` of `out`, of one dtype."
     ),
     function!(
         "_nn",

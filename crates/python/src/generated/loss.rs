@@ -12,37 +12,37 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         MSE_LOSS,
-        "mse_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`(self - target)^2`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "mse_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`(self - target)^2`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "_nn",
         L1_LOSS,
-        "l1_loss(Tensor input, Tensor target, int reduction=1)\n\n`abs(self - target)`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "l1_loss(Tensor input, Tensor target, int reduction=1)\n\n`abs(self - target)`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "_nn",
         SMOOTH_L1_LOSS,
-        "smooth_l1_loss(Tensor input, Tensor target, int reduction=1, float beta=1.0, *, Tensor out=None)\n\n`0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "smooth_l1_loss(Tensor input, Tensor target, int reduction=1, float beta=1.0, *, Tensor out=None)\n\n`0.5 * d^2 / beta` where `d = abs(self - target)` is below `beta`, else `d - 0.5 * beta`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "_nn",
         HUBER_LOSS,
-        "huber_loss(Tensor input, Tensor target, int reduction=1, float delta=1.0, *, Tensor out=None)\n\n`0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "huber_loss(Tensor input, Tensor target, int reduction=1, float delta=1.0, *, Tensor out=None)\n\n`0.5 * d^2` where `d = abs(self - target)` is at most `delta`, else `delta * (d - 0.5 * delta)`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "_nn",
         BINARY_CROSS_ENTROPY,
-        "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (target * log(self) + (1 - target) * log(1 - self))`, with logarithms of at least -100, of `self` from 0 to 1. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "",
         BINARY_CROSS_ENTROPY_WITH_LOGITS,
-        "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1, *, Tensor out=None)\n\n`-weight * (pos_weight * target * log(s) + (1 - target) * log(1 - s))`, where s is `sigmoid(self)`, without overflow. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "",
         KL_DIV,
-        "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "kl_div(Tensor input, Tensor target, int reduction=1, *, bool log_target=False, Tensor out=None)\n\n`target * (log(target) - self)`, or `exp(target) * (target - self)` if `log_target`. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
     function!(
         "_nn",
@@ -52,22 +52,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         MULTILABEL_MARGIN_LOSS,
-        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`sum(max(0, 1 - self[named] + self[other])) / classes`, for the classes that `target` names before the first -1 and each of the others."
+        "multilabel_margin_loss(Tensor input, Tensor target, int reduction=1, *, Tensor out=None)\n\n`sum(max(0, 1 - self[label] + self[other])) / classes`, over the labels in `target` before the first -1 and all other classes."
     ),
     function!(
         "_nn",
         MULTILABEL_MARGIN_LOSS_FORWARD,
-        "multilabel_margin_loss_forward(Tensor input, Tensor target, int reduction)\n\n`multilabel_margin_loss`, and which classes are named."
+        "multilabel_margin_loss_forward(Tensor input, Tensor target, int reduction)\n\n`multilabel_margin_loss`, and a mask of the labels."
     ),
     function!(
         "_nn",
         NLL_LOSS_FORWARD,
-        "nll_loss_forward(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; `ignore_index` counts nothing. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "nll_loss_forward(Tensor input, Tensor target, Tensor? weight, int reduction, int ignore_index)\n\n`-weight[target] * self[target]` for classes in the last dimension, and the sum of the weights; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
     function!(
         "_nn",
         NLL_LOSS,
-        "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, *, Tensor out=None)\n\n`-weight[target] * self[target]` for classes in the last dimension; `ignore_index` counts nothing. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, *, Tensor out=None)\n\n`-weight[target] * self[target]` for classes in the last dimension; targets equal to `ignore_index` are ignored. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
     ),
     function!(
         "_nn",
@@ -82,7 +82,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         CROSS_ENTROPY_LOSS,
-        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\n`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 keeps every loss, 1 takes the mean, 2 the sum."
+        "cross_entropy_loss(Tensor input, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0)\n\n`-weight[target] * log(softmax(self)[target])` for classes, `-sum(weight * target * log(softmax(self)))` for probabilities of classes, which are in dimension 1. Reduction 0 returns every loss, 1 the mean, 2 the sum."
     ),
 ];
 

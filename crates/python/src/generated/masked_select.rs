@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MASKED_SELECT,
-        "masked_select(Tensor input, Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; both broadcast."
+        "masked_select(Tensor input, Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; `self` and `mask` are broadcast."
     ),
     method!(
         MASKED_SELECT,
-        "masked_select(Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; both broadcast."
+        "masked_select(Tensor mask, *, Tensor out=None)\n\nThe elements where `mask` is true, in row-major order; `self` and `mask` are broadcast."
     ),
     method!(
         MASKED_SCATTER_,

@@ -29,28 +29,28 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADDMM,
-        "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0."
+        "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
     ),
     method!(
         ADDMM,
-        "addmm(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0."
+        "addmm(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
     ),
     method!(
         ADDMM_,
-        "addmm_(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and not read where `beta` is 0."
+        "addmm_(Tensor mat1, Tensor mat2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat1 mat2`; `self` is broadcast to the product, and ignored if `beta` is 0."
     ),
     function!(
         "",
         BADDBMM,
-        "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0."
+        "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         BADDBMM,
-        "baddbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0."
+        "baddbmm(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         BADDBMM_,
-        "baddbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and not read where `beta` is 0."
+        "baddbmm_(Tensor batch1, Tensor batch2, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * batch1 batch2`, matrix by matrix; `self` is broadcast, and ignored if `beta` is 0."
     ),
     function!(
         "",
@@ -64,34 +64,31 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADDMV,
-        "addmv(Tensor input, Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0."
+        "addmv(Tensor input, Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDMV,
-        "addmv(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0."
+        "addmv(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1, Tensor out=None)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     method!(
         ADDMV_,
-        "addmv_(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and not read where `beta` is 0."
+        "addmv_(Tensor mat, Tensor vec, *, Number beta=1, Number alpha=1)\n\n`beta * self + alpha * mat vec`; `self` is broadcast, and ignored if `beta` is 0."
     ),
     function!(
         "",
         DOT,
-        "dot(Tensor input, Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors; a tensor of no dimensions."
+        "dot(Tensor input, Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors, a tensor without dimensions."
     ),
     method!(
         DOT,
-        "dot(Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors; a tensor of no dimensions."
+        "dot(Tensor tensor, *, Tensor out=None)\n\n`sum(self * tensor)` of two vectors, a tensor without dimensions."
     ),
     function!(
         "",
         VDOT,
-        "vdot(Tensor input, Tensor other, *, Tensor out=None)\n\nAs `dot`: real numbers are their own conjugates."
+        "vdot(Tensor input, Tensor other, *, Tensor out=None)\n\n`dot`: all dtypes are real."
     ),
-    method!(
-        VDOT,
-        "vdot(Tensor other, *, Tensor out=None)\n\nAs `dot`: real numbers are their own conjugates."
-    ),
+    method!(VDOT, "vdot(Tensor other, *, Tensor out=None)\n\n`dot`: all dtypes are real."),
 ];
 
 static MM: Signature = Signature {

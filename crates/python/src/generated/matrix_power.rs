@@ -15,9 +15,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MATRIX_POWER,
-        "matrix_power(Tensor input, int n, *, Tensor out=None)\n\nAs `linalg_matrix_power`."
+        "matrix_power(Tensor input, int n, *, Tensor out=None)\n\nAnother name of `linalg_matrix_power`."
     ),
-    method!(MATRIX_POWER, "matrix_power(int n, *, Tensor out=None)\n\nAs `linalg_matrix_power`."),
+    method!(
+        MATRIX_POWER,
+        "matrix_power(int n, *, Tensor out=None)\n\nAnother name of `linalg_matrix_power`."
+    ),
 ];
 
 static LINALG_MATRIX_POWER: Signature = Signature {

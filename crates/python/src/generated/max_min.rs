@@ -11,11 +11,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MAX,
-        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)` of all elements; NaN where there is one. Of no elements it is an error."
+        "max(Tensor input, *, Tensor out=None)\nmax(Tensor input, Tensor other, *, Tensor out=None)\nmax(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements."
     ),
     method!(
         MAX,
-        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)` of all elements; NaN where there is one. Of no elements it is an error."
+        "max(*, Tensor out=None)\nmax(Tensor other, *, Tensor out=None)\nmax(int dim, bool keepdim=False, *, Tensor out=None)\n\n`max(self)`, the maximum of all elements; NaN if an element is NaN. It is an error if there are no elements."
     ),
     function!(
         "",
@@ -38,11 +38,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MIN,
-        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)` of all elements; NaN where there is one. Of no elements it is an error."
+        "min(Tensor input, *, Tensor out=None)\nmin(Tensor input, Tensor other, *, Tensor out=None)\nmin(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements."
     ),
     method!(
         MIN,
-        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)` of all elements; NaN where there is one. Of no elements it is an error."
+        "min(*, Tensor out=None)\nmin(Tensor other, *, Tensor out=None)\nmin(int dim, bool keepdim=False, *, Tensor out=None)\n\n`min(self)`, the minimum of all elements; NaN if an element is NaN. It is an error if there are no elements."
     ),
     function!(
         "",

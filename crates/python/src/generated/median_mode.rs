@@ -20,11 +20,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MEDIAN,
-        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nOf the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one."
+        "median(Tensor input, *, Tensor out=None)\nmedian(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one."
     ),
     method!(
         MEDIAN,
-        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nOf the n elements in order the one at `floor((n - 1) / 2)`, the lower median; NaN where there is one."
+        "median(*, Tensor out=None)\nmedian(int dim, bool keepdim=False, *, Tensor out=None)\n\nThe lower median: of the n elements in sorted order, that at `floor((n - 1) / 2)`; NaN if there is one."
     ),
     function!(
         "",
@@ -38,11 +38,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MODE,
-        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the smallest, and its last index."
+        "mode(Tensor input, int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, the smallest if there are several, and its last index."
     ),
     method!(
         MODE,
-        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, of several the smallest, and its last index."
+        "mode(int dim=-1, bool keepdim=False, *, Tensor out=None)\n\nThe most frequent element along a dimension, the smallest if there are several, and its last index."
     ),
 ];
 

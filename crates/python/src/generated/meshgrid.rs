@@ -9,7 +9,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     MESHGRID,
-    "meshgrid(Tensor[] tensors)\nmeshgrid(Tensor[] tensors, *, str indexing)\n\nEach vector along a dimension of its own, repeated along those of the others."
+    "meshgrid(Tensor[] tensors)\nmeshgrid(Tensor[] tensors, *, str indexing)\n\nEach vector expanded to a grid: it varies along a dimension of its own and is repeated along those of the others."
 )];
 
 static MESHGRID: Signature = Signature {

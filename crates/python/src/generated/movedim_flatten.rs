@@ -10,58 +10,55 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NARROW,
-        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\nA view of `length` elements of a dimension from the index that a tensor holds."
+        "narrow(Tensor input, int dim, Tensor start, int length)\nnarrow(Tensor input, int dim, int start, int length)\n\nA view of `length` indices of a dimension from the index in a tensor without dimensions on."
     ),
     method!(
         NARROW,
-        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\nA view of `length` elements of a dimension from the index that a tensor holds."
+        "narrow(int dim, Tensor start, int length)\nnarrow(int dim, int start, int length)\n\nA view of `length` indices of a dimension from the index in a tensor without dimensions on."
     ),
-    method!(VIEW_AS, "view_as(Tensor other)\n\nThe same elements in the sizes of `other`, without a copy."),
+    method!(VIEW_AS, "view_as(Tensor other)\n\nA view with the sizes of `other`."),
     method!(
         RESHAPE_AS,
-        "reshape_as(Tensor other)\n\nThe same elements in the sizes of `other`, without a copy where the strides allow it."
+        "reshape_as(Tensor other)\n\nA view with the sizes of `other`, or a copy if the strides allow no view."
     ),
     method!(
         EXPAND_AS,
-        "expand_as(Tensor other)\n\nDimensions of size one, repeated to the sizes of `other` without a copy."
+        "expand_as(Tensor other)\n\nA view with dimensions of size 1 expanded to the sizes of `other`."
     ),
     function!(
         "",
         BROADCAST_TO,
-        "broadcast_to(Tensor input, int[] size)\n\nDimensions of size one, repeated to `size` without a copy."
+        "broadcast_to(Tensor input, int[] size)\n\nA view with dimensions of size 1 expanded to `size`."
     ),
-    method!(
-        BROADCAST_TO,
-        "broadcast_to(int[] size)\n\nDimensions of size one, repeated to `size` without a copy."
-    ),
+    method!(BROADCAST_TO, "broadcast_to(int[] size)\n\nA view with dimensions of size 1 expanded to `size`."),
     function!(
         "",
         BROADCAST_TENSORS,
-        "broadcast_tensors(Tensor[] tensors)\n\nEvery tensor, repeated without a copy to the sizes that all broadcast to."
+        "broadcast_tensors(Tensor[] tensors)\n\nViews of the tensors, expanded to the sizes that all broadcast to."
     ),
     function!(
         "",
         FLATTEN,
-        "flatten(Tensor input, int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` as one, without a copy where the strides allow it."
+        "flatten(Tensor input, int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it."
     ),
     method!(
         FLATTEN,
-        "flatten(int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` as one, without a copy where the strides allow it."
+        "flatten(int start_dim=0, int end_dim=-1)\n\nDimensions `start_dim` to `end_dim` merged to one, without a copy if the strides allow it."
     ),
     function!(
         "",
         RAVEL,
-        "ravel(Tensor input)\n\nAll elements as one dimension, without a copy where the strides allow it."
+        "ravel(Tensor input)\n\nAll elements as one dimension, without a copy if the strides allow it."
     ),
-    method!(RAVEL, "ravel()\n\nAll elements as one dimension, without a copy where the strides allow it."),
+    method!(RAVEL, "ravel()\n\nAll elements as one dimension, without a copy if the strides allow it."),
     function!(
         "",
         UNFLATTEN,
-        "unflatten(Tensor input, int dim, int[] sizes)\n\nDimension `dim` cut into several of `sizes`, one of which may be -1."
+        "unflatten(Tensor input, int dim, int[] sizes)\n\nA view with dimension `dim` split into several of `sizes`, one of which may be -1."
     ),
     method!(
         UNFLATTEN,
-        "unflatten(int dim, int[] sizes)\n\nDimension `dim` cut into several of `sizes`, one of which may be -1."
+        "unflatten(int dim, int[] sizes)\n\nA view with dimension `dim` split into several of `sizes`, one of which may be -1."
     ),
     function!(
         "",
@@ -88,12 +85,9 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ADJOINT,
-        "adjoint(Tensor input)\n\nThe last two dimensions exchanged; real numbers are their own conjugates."
+        "adjoint(Tensor input)\n\nA view with the last two dimensions exchanged; all dtypes are real."
     ),
-    method!(
-        ADJOINT,
-        "adjoint()\n\nThe last two dimensions exchanged; real numbers are their own conjugates."
-    ),
+    method!(ADJOINT, "adjoint()\n\nA view with the last two dimensions exchanged; all dtypes are real."),
 ];
 
 static NARROW: Signature = Signature {

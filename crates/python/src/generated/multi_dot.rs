@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_MULTI_DOT,
-        "linalg_multi_dot(Tensor[] tensors, *, Tensor out=None)\n\n`a @ b @ c @ ...`, in the order that takes the fewest multiplications."
+        "linalg_multi_dot(Tensor[] tensors, *, Tensor out=None)\n\n`a @ b @ c @ ...`, in the order that needs the fewest multiplications."
     ),
     function!(
         "",
         CHAIN_MATMUL,
-        "chain_matmul(Tensor[] matrices, *, Tensor out=None)\n\nAs `linalg_multi_dot`, of matrices only."
+        "chain_matmul(Tensor[] matrices, *, Tensor out=None)\n\n`linalg_multi_dot` of matrices only."
     ),
 ];
 

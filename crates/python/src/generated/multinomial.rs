@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MULTINOMIAL,
-        "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices drawn from each row of probabilities, with or without replacement."
+        "multinomial(Tensor input, int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices sampled from each row of probabilities, with or without replacement."
     ),
     method!(
         MULTINOMIAL,
-        "multinomial(int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices drawn from each row of probabilities, with or without replacement."
+        "multinomial(int num_samples, bool replacement=False, *, Generator? generator=None, Tensor out=None)\n\nIndices sampled from each row of probabilities, with or without replacement."
     ),
 ];
 

@@ -19,22 +19,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NONZERO,
-        "nonzero(Tensor input, *, Tensor out=None)\n\nThe indices of the elements that are not zero, a row for each, in row-major order."
+        "nonzero(Tensor input, *, Tensor out=None)\n\nThe indices of the nonzero elements, a row for each, in row-major order."
     ),
     method!(
         NONZERO,
-        "nonzero(*, Tensor out=None)\n\nThe indices of the elements that are not zero, a row for each, in row-major order."
+        "nonzero(*, Tensor out=None)\n\nThe indices of the nonzero elements, a row for each, in row-major order."
     ),
     function!("", ARGWHERE, "argwhere(Tensor input)\n\nAnother name of `nonzero`."),
     method!(ARGWHERE, "argwhere()\n\nAnother name of `nonzero`."),
     function!(
         "",
         NONZERO_NUMPY,
-        "nonzero_numpy(Tensor input)\n\nThe indices of the elements that are not zero, a vector for each dimension."
+        "nonzero_numpy(Tensor input)\n\nThe indices of the nonzero elements, a vector for each dimension."
     ),
     method!(
         NONZERO_NUMPY,
-        "nonzero_numpy()\n\nThe indices of the elements that are not zero, a vector for each dimension."
+        "nonzero_numpy()\n\nThe indices of the nonzero elements, a vector for each dimension."
     ),
 ];
 

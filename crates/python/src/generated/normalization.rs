@@ -45,7 +45,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _NATIVE_BATCH_NORM_LEGIT_NO_TRAINING,
-        "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics that stay as they are."
+        "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps, *, Tensor out=None)\n\n`native_batch_norm` with running statistics, which are not updated."
     ),
     function!(
         "",

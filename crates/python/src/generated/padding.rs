@@ -10,32 +10,32 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         REFLECTION_PAD1D,
-        "reflection_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nThe last dimension with its borders mirrored."
+        "reflection_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nPads the last dimension by reflection."
     ),
     function!(
         "_nn",
         REFLECTION_PAD2D,
-        "reflection_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nThe last 2 dimensions with their borders mirrored."
+        "reflection_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nPads the last 2 dimensions by reflection."
     ),
     function!(
         "_nn",
         REFLECTION_PAD3D,
-        "reflection_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nThe last 3 dimensions with their borders mirrored."
+        "reflection_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nPads the last 3 dimensions by reflection."
     ),
     function!(
         "_nn",
         REPLICATION_PAD1D,
-        "replication_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nThe last dimension with its borders drawn out."
+        "replication_pad1d(Tensor input, int[2] padding, *, Tensor out=None)\n\nPads the last dimension by replicating the elements at its ends."
     ),
     function!(
         "_nn",
         REPLICATION_PAD2D,
-        "replication_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nThe last 2 dimensions with their borders drawn out."
+        "replication_pad2d(Tensor input, int[4] padding, *, Tensor out=None)\n\nPads the last 2 dimensions by replicating the elements at their ends."
     ),
     function!(
         "_nn",
         REPLICATION_PAD3D,
-        "replication_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nThe last 3 dimensions with their borders drawn out."
+        "replication_pad3d(Tensor input, int[6] padding, *, Tensor out=None)\n\nPads the last 3 dimensions by replicating the elements at their ends."
     ),
 ];
 

@@ -10,22 +10,22 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         PIXEL_SHUFFLE,
-        "pixel_shuffle(Tensor input, int upscale_factor, *, Tensor out=None)\n\n`n x c*r^2 x h x w` as `n x c x h*r x w*r`: squares of channels become pixels."
+        "pixel_shuffle(Tensor input, int upscale_factor, *, Tensor out=None)\n\nRearranges `n x c*r^2 x h x w` to `n x c x h*r x w*r`: each group of `r^2` channels becomes a block of pixels."
     ),
     function!(
         "",
         PIXEL_UNSHUFFLE,
-        "pixel_unshuffle(Tensor input, int downscale_factor, *, Tensor out=None)\n\n`n x c x h*r x w*r` as `n x c*r^2 x h x w`: squares of pixels become channels."
+        "pixel_unshuffle(Tensor input, int downscale_factor, *, Tensor out=None)\n\nRearranges `n x c x h*r x w*r` to `n x c*r^2 x h x w`: each block of pixels becomes a group of channels."
     ),
     function!(
         "",
         CHANNEL_SHUFFLE,
-        "channel_shuffle(Tensor input, int groups, *, Tensor out=None)\n\nThe channels of all groups interleaved."
+        "channel_shuffle(Tensor input, int groups, *, Tensor out=None)\n\nDivides channels into groups and interleaves the groups."
     ),
     function!(
         "",
         NATIVE_CHANNEL_SHUFFLE,
-        "native_channel_shuffle(Tensor input, int groups)\n\nAs `channel_shuffle`."
+        "native_channel_shuffle(Tensor input, int groups)\n\nAnother name of `channel_shuffle`."
     ),
 ];
 

@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         POISSON,
-        "poisson(Tensor input, Generator? generator=None, *, Tensor out=None)\n\nCounts of events at the rates that `self` gives: of the Poisson distribution."
+        "poisson(Tensor input, Generator? generator=None, *, Tensor out=None)\n\nRandom numbers of the Poisson distribution with the rates in `self`."
     ),
     function!(
         "",
         BINOMIAL,
-        "binomial(Tensor count, Tensor prob, Generator? generator=None, *, Tensor out=None)\n\nCounts of successes among `count` trials of probability `prob`: of the binomial distribution."
+        "binomial(Tensor count, Tensor prob, Generator? generator=None, *, Tensor out=None)\n\nRandom numbers of the binomial distribution: the number of successes in `count` trials of probability `prob`."
     ),
 ];
 

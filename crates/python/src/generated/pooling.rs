@@ -20,17 +20,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         AVG_POOL1D,
-        "avg_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor out=None)\n\nThe mean of each window of a line."
+        "avg_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True, *, Tensor out=None)\n\nThe mean of each window of a sequence."
     ),
     function!(
         "",
         ADAPTIVE_AVG_POOL1D,
-        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of parts of a line, of which part i of n lies from `floor(i * size / n)` to `ceil((i + 1) * size / n)`."
+        "adaptive_avg_pool1d(Tensor input, int[1] output_size, *, Tensor out=None)\n\nThe means of windows of a sequence, of which window i of n is from `floor(i * size / n)` to below `ceil((i + 1) * size / n)`."
     ),
     function!(
         "",
         ADAPTIVE_MAX_POOL1D,
-        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe maxima of parts of a sequence, which are divided as by `adaptive_avg_pool1d`, and their indices."
+        "adaptive_max_pool1d(Tensor input, int[1] output_size)\n\nThe maxima of windows of a sequence, which are those of `adaptive_avg_pool1d`, and their indices."
     ),
     function!(
         "",
@@ -50,12 +50,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_AVG_POOL2D,
-        "adaptive_avg_pool2d(Tensor input, int[2] output_size)\n\nThe means of windows cut as by `adaptive_avg_pool1d`, so that images become `output_size`."
+        "adaptive_avg_pool2d(Tensor input, int[2] output_size)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`."
     ),
     function!(
         "",
         _ADAPTIVE_AVG_POOL2D,
-        "_adaptive_avg_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that images become `output_size`."
+        "_adaptive_avg_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; images become `output_size`."
     ),
     function!(
         "",
@@ -75,32 +75,32 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         ADAPTIVE_AVG_POOL3D,
-        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows cut as by `adaptive_avg_pool1d`, so that volumes become `output_size`."
+        "adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`."
     ),
     function!(
         "",
         _ADAPTIVE_AVG_POOL3D,
-        "_adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe mean of windows chosen so that volumes become `output_size`."
+        "_adaptive_avg_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe means of windows, which are those of `adaptive_avg_pool1d` along each dimension; volumes become `output_size`."
     ),
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL2D,
-        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe maxima of windows as those of `adaptive_avg_pool1d`, so that images become `output_size`, and their indices in the channel."
+        "adaptive_max_pool2d(Tensor input, int[2] output_size, *, Tensor out=None)\n\nThe maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; images become `output_size`."
     ),
     function!(
         "_nn",
         ADAPTIVE_MAX_POOL3D,
-        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe maxima of windows as those of `adaptive_avg_pool1d`, so that volumes become `output_size`, and their indices in the channel."
+        "adaptive_max_pool3d(Tensor input, int[3] output_size, *, Tensor out=None)\n\nThe maxima of windows, which are those of `adaptive_avg_pool1d` along each dimension, and their indices in the channel; volumes become `output_size`."
     ),
     function!(
         "_nn",
         MAX_UNPOOL2D,
-        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nThe inverse of `max_pool2d`, with zeros for the elements that it drops: each element at its index in a plane of `output_size`."
+        "max_unpool2d(Tensor input, Tensor indices, int[2] output_size, *, Tensor out=None)\n\nThe inverse of `max_pool2d`: each element at its index in a plane of `output_size`, and zeros elsewhere."
     ),
     function!(
         "_nn",
         MAX_UNPOOL3D,
-        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nThe inverse of `max_pool3d`, with zeros for the elements that it drops: each element at its index in a volume of `output_size`."
+        "max_unpool3d(Tensor input, Tensor indices, int[3] output_size, int[3] stride, int[3] padding, *, Tensor out=None)\n\nThe inverse of `max_pool3d`: each element at its index in a volume of `output_size`, and zeros elsewhere."
     ),
 ];
 

@@ -10,15 +10,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         POW,
-        "pow(Tensor input, Tensor exponent, *, Tensor out=None)\npow(Tensor input, Number exponent, *, Tensor out=None)\npow(Number self, Tensor exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and negative exponents give the integer part."
+        "pow(Tensor input, Tensor exponent, *, Tensor out=None)\npow(Tensor input, Number exponent, *, Tensor out=None)\npow(Number self, Tensor exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
     ),
     method!(
         POW,
-        "pow(Tensor exponent, *, Tensor out=None)\npow(Number exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and negative exponents give the integer part."
+        "pow(Tensor exponent, *, Tensor out=None)\npow(Number exponent, *, Tensor out=None)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
     ),
     method!(
         POW_,
-        "pow_(Tensor exponent)\npow_(Number exponent)\n\n`self^exponent`, element by element; integers wrap, and negative exponents give the integer part."
+        "pow_(Tensor exponent)\npow_(Number exponent)\n\n`self^exponent`, element by element; integers wrap, and results for negative exponents are truncated."
     ),
 ];
 

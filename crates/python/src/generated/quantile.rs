@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         QUANTILE,
-        "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one."
+        "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(Tensor input, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one."
     ),
     method!(
         QUANTILE,
-        "quantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in order the one at `q * (n - 1)`, or of the two around it what `interpolation` says; NaN where there is one."
+        "quantile(Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\nquantile(float q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Tensor out=None)\n\nOf the n elements in sorted order, that at `q * (n - 1)`, or the `interpolation` of the two around it; NaN if there is one."
     ),
     function!(
         "",

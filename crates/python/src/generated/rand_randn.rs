@@ -13,37 +13,37 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         RAND,
-        "rand(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrand(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nUniform numbers from 0 to below 1."
+        "rand(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrand(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the uniform distribution from 0 to below 1."
     ),
     function!(
         "",
         RAND_LIKE,
-        "rand_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nUniform numbers from 0 to below 1, in the sizes of another tensor."
+        "rand_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom numbers of the uniform distribution from 0 to below 1, in the sizes of another tensor."
     ),
     function!(
         "",
         RANDN,
-        "randn(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandn(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nNormal numbers of mean 0 and standard deviation 1."
+        "randn(int[] size, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandn(int[] size, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the standard normal distribution."
     ),
     function!(
         "",
         RANDN_LIKE,
-        "randn_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nNormal numbers of mean 0 and standard deviation 1, in the sizes of another tensor."
+        "randn_like(Tensor input, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom numbers of the standard normal distribution, in the sizes of another tensor."
     ),
     function!(
         "",
         RANDINT,
-        "randint(int low, int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int low, int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nWhole numbers from `low` to below `high`."
+        "randint(int low, int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int low, int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandint(int high, int[] size, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom integers from `low` to below `high`."
     ),
     function!(
         "",
         NORMAL,
-        "normal(Tensor mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(Tensor mean, float std=1, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nNormal numbers of a mean and a standard deviation each."
+        "normal(Tensor mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(Tensor mean, float std=1, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, Tensor std, *, Generator? generator=None, Tensor out=None)\nnormal(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nRandom numbers of the normal distribution with a mean and a standard deviation for each element."
     ),
     function!(
         "",
         RANDINT_LIKE,
-        "randint_like(Tensor input, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nWhole numbers up to below `high` in the sizes of another tensor."
+        "randint_like(Tensor input, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\nrandint_like(Tensor input, int low, int high, *, Generator? generator, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, memory_format? memory_format=None, bool requires_grad=False)\n\nRandom integers from 0 to below `high`, in the sizes of another tensor."
     ),
 ];
 

@@ -10,7 +10,7 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[function!(
     "",
     RANDPERM,
-    "randperm(int n, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandperm(int n, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nThe numbers from 0 to below `n`, in a random order."
+    "randperm(int n, *, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\nrandperm(int n, *, Generator? generator, dtype? dtype=int64, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA random permutation of the integers from 0 to below `n`."
 )];
 
 static RANDPERM: Signature = Signature {

@@ -9,22 +9,25 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     method!(
         REPEAT,
-        "repeat(int[] repeats, *, Tensor out=None)\n\n`self` repeated `repeats[d]` times along each dimension; additional ones come first."
+        "repeat(int[] repeats, *, Tensor out=None)\n\n`self` repeated `repeats[d]` times along each dimension; additional dimensions are inserted in front."
     ),
     function!(
         "",
         TILE,
-        "tile(Tensor input, int[] dims)\n\nAs `repeat`, with as many leading ones as `dims` lacks."
+        "tile(Tensor input, int[] dims)\n\n`repeat`, with `dims` extended by leading ones to the number of dimensions."
     ),
-    method!(TILE, "tile(int[] dims)\n\nAs `repeat`, with as many leading ones as `dims` lacks."),
+    method!(
+        TILE,
+        "tile(int[] dims)\n\n`repeat`, with `dims` extended by leading ones to the number of dimensions."
+    ),
     function!(
         "",
         REPEAT_INTERLEAVE,
-        "repeat_interleave(Tensor repeats, *, int? output_size=None)\nrepeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(Tensor input, int repeats, int? dim=None, *, int? output_size=None)\n\nEvery index of the vector `repeats`, as often as the element there says."
+        "repeat_interleave(Tensor repeats, *, int? output_size=None)\nrepeat_interleave(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(Tensor input, int repeats, int? dim=None, *, int? output_size=None)\n\nEach index of the vector `repeats`, repeated as many times as the element there says."
     ),
     method!(
         REPEAT_INTERLEAVE,
-        "repeat_interleave(Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(int repeats, int? dim=None, *, int? output_size=None)\n\nEach index of a dimension (of all elements, where none is given) as often as `repeats` says of it."
+        "repeat_interleave(Tensor repeats, int? dim=None, *, int? output_size=None)\nrepeat_interleave(int repeats, int? dim=None, *, int? output_size=None)\n\nEach slice of a dimension, or of the flattened tensor if none is given, repeated as many times as `repeats` says for it."
     ),
 ];
 

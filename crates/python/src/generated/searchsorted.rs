@@ -15,7 +15,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         BUCKETIZE,
-        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number self, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the number of the interval between `boundaries` that it lies in."
+        "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False, Tensor out=None)\nbucketize(Number self, Tensor boundaries, *, bool out_int32=False, bool right=False)\n\nFor each value the index of the interval between `boundaries` that contains it."
     ),
 ];
 

@@ -10,11 +10,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SOFTMAX,
-        "softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, of elements converted to `dtype` first."
+        "softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`."
     ),
     method!(
         SOFTMAX,
-        "softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, of elements converted to `dtype` first."
+        "softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`exp(self) / sum(exp(self))` along a dimension, without overflow, after conversion to `dtype`."
     ),
     function!(
         "",
@@ -24,11 +24,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         LOG_SOFTMAX,
-        "log_softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of elements converted to `dtype` first."
+        "log_softmax(Tensor input, int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`."
     ),
     method!(
         LOG_SOFTMAX,
-        "log_softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, of elements converted to `dtype` first."
+        "log_softmax(int dim, dtype? dtype=None, *, Tensor out=None)\n\n`log(exp(self) / sum(exp(self)))` along a dimension, without overflow, after conversion to `dtype`."
     ),
     function!(
         "",

@@ -20,18 +20,18 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ARGSORT,
-        "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(Tensor input, int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
+        "argsort(Tensor input, *, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(Tensor input, int dim=-1, bool descending=False)\n\nThe indices that sort the elements along `dim`; equal elements keep their order."
     ),
     method!(
         ARGSORT,
-        "argsort(*, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(int dim=-1, bool descending=False)\n\nThe indices that put the elements along `dim` in order; equal elements keep theirs."
+        "argsort(*, bool stable, int dim=-1, bool descending=False, Tensor out=None)\nargsort(int dim=-1, bool descending=False)\n\nThe indices that sort the elements along `dim`; equal elements keep their order."
     ),
     function!(
         "",
         MSORT,
-        "msort(Tensor input, *, Tensor out=None)\n\nThe elements along the first dimension in order."
+        "msort(Tensor input, *, Tensor out=None)\n\nThe elements sorted along the first dimension."
     ),
-    method!(MSORT, "msort(*, Tensor out=None)\n\nThe elements along the first dimension in order."),
+    method!(MSORT, "msort(*, Tensor out=None)\n\nThe elements sorted along the first dimension."),
     function!(
         "",
         TOPK,

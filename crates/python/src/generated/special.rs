@@ -8,37 +8,37 @@ use crate::return_types::Names;
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
-    function!("", POSITIVE, "positive(Tensor input)\n\n`self` itself; bool has no sign."),
-    method!(POSITIVE, "positive()\n\n`self` itself; bool has no sign."),
+    function!("", POSITIVE, "positive(Tensor input)\n\n`self` itself; not defined for bool."),
+    method!(POSITIVE, "positive()\n\n`self` itself; not defined for bool."),
     function!(
         "",
         SINC,
-        "sinc(Tensor input, *, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."
+        "sinc(Tensor input, *, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."
     ),
-    method!(SINC, "sinc(*, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
-    function!("", SINC_, "sinc_(Tensor input)\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
-    method!(SINC_, "sinc_()\n\n`sin(pi * self) / (pi * self)`, and 1 at 0."),
+    method!(SINC, "sinc(*, Tensor out=None)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
+    function!("", SINC_, "sinc_(Tensor input)\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
+    method!(SINC_, "sinc_()\n\n`sin(pi * self) / (pi * self)`, but 1 at 0."),
     function!(
         "",
         LOGIT,
-        "logit(Tensor input, float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
+        "logit(Tensor input, float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
     ),
     method!(
         LOGIT,
-        "logit(float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
+        "logit(float? eps=None, *, Tensor out=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
     ),
     method!(
         LOGIT_,
-        "logit_(float? eps=None)\n\n`log(x / (1 - x))`, where x is `self`, kept between `eps` and `1 - eps` if there is one."
+        "logit_(float? eps=None)\n\n`log(x / (1 - x))`, where x is `self`, clamped to `eps` to `1 - eps` if `eps` is given."
     ),
     function!(
         "",
         XLOGY,
-        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(other)`, and 0 where `self` is 0."
+        "xlogy(Tensor input, Tensor other, *, Tensor out=None)\nxlogy(Tensor input, Number other, *, Tensor out=None)\nxlogy(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(other)`, but 0 where `self` is 0."
     ),
     method!(
         XLOGY,
-        "xlogy(Tensor other, *, Tensor out=None)\nxlogy(Number other, *, Tensor out=None)\n\n`self * log(other)`, and 0 where `self` is 0."
+        "xlogy(Tensor other, *, Tensor out=None)\nxlogy(Number other, *, Tensor out=None)\n\n`self * log(other)`, but 0 where `self` is 0."
     ),
     function!(
         "",
@@ -47,12 +47,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     ),
     method!(
         XLOGY_,
-        "xlogy_(Tensor other)\nxlogy_(Number other)\n\n`self * log(other)`, and 0 where `self` is 0."
+        "xlogy_(Tensor other)\nxlogy_(Number other)\n\n`self * log(other)`, but 0 where `self` is 0."
     ),
     function!(
         "_special",
         SPECIAL_XLOG1PY,
-        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(1 + other)`, and 0 where `self` is 0."
+        "special_xlog1py(Tensor input, Tensor other, *, Tensor out=None)\nspecial_xlog1py(Tensor input, Number other, *, Tensor out=None)\nspecial_xlog1py(Number self, Tensor other, *, Tensor out=None)\n\n`self * log(1 + other)`, but 0 where `self` is 0."
     ),
     function!(
         "",
@@ -75,13 +75,16 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         HEAVISIDE,
-        "heaviside(Tensor input, Tensor values, *, Tensor out=None)\n\n0 below 0, 1 above, and `values` at 0; of one type."
+        "heaviside(Tensor input, Tensor values, *, Tensor out=None)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
     ),
     method!(
         HEAVISIDE,
-        "heaviside(Tensor values, *, Tensor out=None)\n\n0 below 0, 1 above, and `values` at 0; of one type."
+        "heaviside(Tensor values, *, Tensor out=None)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
     ),
-    method!(HEAVISIDE_, "heaviside_(Tensor values)\n\n0 below 0, 1 above, and `values` at 0; of one type."),
+    method!(
+        HEAVISIDE_,
+        "heaviside_(Tensor values)\n\n0 where `self` is negative, 1 where it is positive, and `values` at 0; both must have one dtype."
+    ),
     function!(
         "",
         NEXTAFTER,
@@ -108,24 +111,24 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FREXP,
-        "frexp(Tensor input, *, Tensor out=None)\n\nA mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element."
+        "frexp(Tensor input, *, Tensor out=None)\n\nA mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`."
     ),
     method!(
         FREXP,
-        "frexp(*, Tensor out=None)\n\nA mantissa of magnitude 1/2 to below 1 and an exponent, of which `mantissa * 2^exponent` is each element."
+        "frexp(*, Tensor out=None)\n\nA mantissa from 1/2 to below 1 in magnitude and an exponent for each element, with `self = mantissa * 2^exponent`."
     ),
     function!(
         "",
         NAN_TO_NUM,
-        "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
+        "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
     ),
     method!(
         NAN_TO_NUM,
-        "nan_to_num(float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
+        "nan_to_num(float? nan=None, float? posinf=None, float? neginf=None, *, Tensor out=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
     ),
     method!(
         NAN_TO_NUM_,
-        "nan_to_num_(float? nan=None, float? posinf=None, float? neginf=None)\n\nReplaces numbers that are not finite: NaN by 0, and infinities by the maximum and the minimum of the dtype."
+        "nan_to_num_(float? nan=None, float? posinf=None, float? neginf=None)\n\nReplaces NaN by 0 and infinities by the maximum and the minimum of the dtype, or by the given numbers."
     ),
     function!(
         "",
@@ -140,22 +143,26 @@ pub(super) static BINDINGS: &[Binding] = &[
         FLOAT_POWER_,
         "float_power_(Tensor exponent)\nfloat_power_(Number exponent)\n\n`self = self^exponent`, of float64."
     ),
-    function!("", ISREAL, "isreal(Tensor input)\n\nTrue everywhere: no type is complex."),
-    method!(ISREAL, "isreal()\n\nTrue everywhere: no type is complex."),
+    function!(
+        "",
+        ISREAL,
+        "isreal(Tensor input)\n\nWhether each element is real, which is true: no dtype is complex."
+    ),
+    method!(ISREAL, "isreal()\n\nWhether each element is real, which is true: no dtype is complex."),
     function!(
         "_special",
         SPECIAL_ENTR,
-        "special_entr(Tensor input, *, Tensor out=None)\n\n`-self * log(self)`, 0 at 0 and -infinity below."
+        "special_entr(Tensor input, *, Tensor out=None)\n\n`-self * log(self)`, 0 at 0, and -infinity for negative elements."
     ),
     function!(
         "_special",
         SPECIAL_NDTR,
-        "special_ndtr(Tensor input, *, Tensor out=None)\n\n`(1 + erf(self / sqrt(2))) / 2`, the probability that a normal variable is below each element."
+        "special_ndtr(Tensor input, *, Tensor out=None)\n\n`(1 + erf(self / sqrt(2))) / 2`, the cumulative distribution function of the standard normal distribution."
     ),
     function!(
         "_special",
         SPECIAL_LOG_NDTR,
-        "special_log_ndtr(Tensor input, *, Tensor out=None)\n\n`log(ndtr(self))`, the logarithm of the probability that a normal variable is below each element, without underflow."
+        "special_log_ndtr(Tensor input, *, Tensor out=None)\n\n`log(ndtr(self))`, the logarithm of the cumulative distribution function of the standard normal distribution, without underflow."
     ),
     function!(
         "_special",

@@ -10,33 +10,33 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ERFINV,
-        "erfinv(Tensor input, *, Tensor out=None)\n\nThe number whose `erf` is each element, from -1 to 1."
+        "erfinv(Tensor input, *, Tensor out=None)\n\nThe inverse of `erf`, for elements from -1 to 1."
     ),
-    method!(ERFINV, "erfinv(*, Tensor out=None)\n\nThe number whose `erf` is each element, from -1 to 1."),
-    function!("", ERFINV_, "erfinv_(Tensor input)\n\nThe number whose `erf` is each element, from -1 to 1."),
-    method!(ERFINV_, "erfinv_()\n\nThe number whose `erf` is each element, from -1 to 1."),
+    method!(ERFINV, "erfinv(*, Tensor out=None)\n\nThe inverse of `erf`, for elements from -1 to 1."),
+    function!("", ERFINV_, "erfinv_(Tensor input)\n\nThe inverse of `erf`, for elements from -1 to 1."),
+    method!(ERFINV_, "erfinv_()\n\nThe inverse of `erf`, for elements from -1 to 1."),
     function!(
         "_special",
         SPECIAL_NDTRI,
-        "special_ndtri(Tensor input, *, Tensor out=None)\n\nThe number whose `ndtr` is each element, which is a probability."
+        "special_ndtri(Tensor input, *, Tensor out=None)\n\nThe inverse of `ndtr`: the quantile of the standard normal distribution for each element, which is a probability."
     ),
     function!(
         "",
         LGAMMA,
-        "lgamma(Tensor input, *, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+        "lgamma(Tensor input, *, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
     ),
     method!(
         LGAMMA,
-        "lgamma(*, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+        "lgamma(*, Tensor out=None)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
     ),
     function!(
         "",
         LGAMMA_,
-        "lgamma_(Tensor input)\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+        "lgamma_(Tensor input)\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
     ),
     method!(
         LGAMMA_,
-        "lgamma_()\n\n`log(|gamma(self)|)`, the logarithm of the magnitude of the gamma function."
+        "lgamma_()\n\n`log(|gamma(self)|)`, the logarithm of the absolute value of the gamma function."
     ),
     function!(
         "",
@@ -73,7 +73,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_special",
         SPECIAL_ZETA,
-        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\n`sum((k + other)^-self)` over k from 0, the zeta function of Hurwitz."
+        "special_zeta(Tensor input, Tensor other, *, Tensor out=None)\nspecial_zeta(Tensor input, Number other, *, Tensor out=None)\nspecial_zeta(Number self, Tensor other, *, Tensor out=None)\n\n`sum((k + other)^-self)` over k from 0, the Hurwitz zeta function."
     ),
     function!(
         "",
@@ -137,62 +137,62 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_T,
-        "special_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`cos(n * acos(x))`, Chebyshev's polynomials of the first kind."
+        "special_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`cos(n * acos(x))`, Chebyshev polynomials of the first kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_U,
-        "special_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev's polynomials of the second kind."
+        "special_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1) * acos(x)) / sin(acos(x))`, Chebyshev polynomials of the second kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_V,
-        "special_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev's polynomials of the third kind."
+        "special_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`cos((n + 1/2) * acos(x)) / cos(acos(x) / 2)`, Chebyshev polynomials of the third kind."
     ),
     function!(
         "_special",
         SPECIAL_CHEBYSHEV_POLYNOMIAL_W,
-        "special_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev's polynomials of the fourth kind."
+        "special_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`sin((n + 1/2) * acos(x)) / sin(acos(x) / 2)`, Chebyshev polynomials of the fourth kind."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_T,
-        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev's polynomials of the first kind, from 0 to 1."
+        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_t(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_t(2 * x - 1, n)`, Chebyshev polynomials of the first kind, shifted to the interval from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_U,
-        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev's polynomials of the second kind, from 0 to 1."
+        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_u(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_u(2 * x - 1, n)`, Chebyshev polynomials of the second kind, shifted to the interval from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_V,
-        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev's polynomials of the third kind, from 0 to 1."
+        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_v(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_v(2 * x - 1, n)`, Chebyshev polynomials of the third kind, shifted to the interval from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_SHIFTED_CHEBYSHEV_POLYNOMIAL_W,
-        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev's polynomials of the fourth kind, from 0 to 1."
+        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Tensor x, Number n, *, Tensor out=None)\nspecial_shifted_chebyshev_polynomial_w(Number x, Tensor n, *, Tensor out=None)\n\n`chebyshev_polynomial_w(2 * x - 1, n)`, Chebyshev polynomials of the fourth kind, shifted to the interval from 0 to 1."
     ),
     function!(
         "_special",
         SPECIAL_HERMITE_POLYNOMIAL_H,
-        "special_hermite_polynomial_h(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Number x, Tensor n, *, Tensor out=None)\n\n`H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, Hermite's polynomials as physicists have them."
+        "special_hermite_polynomial_h(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_h(Number x, Tensor n, *, Tensor out=None)\n\n`H[n] = 2 * x * H[n - 1] - 2 * (n - 1) * H[n - 2]` from 1 and `2 * x` on, the physicist's Hermite polynomials."
     ),
     function!(
         "_special",
         SPECIAL_HERMITE_POLYNOMIAL_HE,
-        "special_hermite_polynomial_he(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Number x, Tensor n, *, Tensor out=None)\n\n`He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, Hermite's polynomials as statisticians have them."
+        "special_hermite_polynomial_he(Tensor x, Tensor n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Tensor x, Number n, *, Tensor out=None)\nspecial_hermite_polynomial_he(Number x, Tensor n, *, Tensor out=None)\n\n`He[n] = x * He[n - 1] - (n - 1) * He[n - 2]` from 1 and `x` on, the probabilist's Hermite polynomials."
     ),
     function!(
         "_special",
         SPECIAL_LAGUERRE_POLYNOMIAL_L,
-        "special_laguerre_polynomial_l(Tensor x, Tensor n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Tensor x, Number n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Number x, Tensor n, *, Tensor out=None)\n\n`n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre's polynomials."
+        "special_laguerre_polynomial_l(Tensor x, Tensor n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Tensor x, Number n, *, Tensor out=None)\nspecial_laguerre_polynomial_l(Number x, Tensor n, *, Tensor out=None)\n\n`n * L[n] = (2 * n - 1 - x) * L[n - 1] - (n - 1) * L[n - 2]` from 1 and `1 - x` on, Laguerre polynomials."
     ),
     function!(
         "_special",
         SPECIAL_LEGENDRE_POLYNOMIAL_P,
-        "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\n`n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre's polynomials."
+        "special_legendre_polynomial_p(Tensor x, Tensor n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Tensor x, Number n, *, Tensor out=None)\nspecial_legendre_polynomial_p(Number x, Tensor n, *, Tensor out=None)\n\n`n * P[n] = (2 * n - 1) * x * P[n - 1] - (n - 1) * P[n - 2]` from 1 and `x` on, Legendre polynomials."
     ),
     function!(
         "_special",

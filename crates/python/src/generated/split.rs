@@ -10,42 +10,45 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         UNSAFE_SPLIT,
-        "unsafe_split(Tensor input, int split_size, int dim=0)\n\nThe pieces of `split`, each of which may be written in place."
+        "unsafe_split(Tensor input, int split_size, int dim=0)\n\nThe pieces of `split`, each of which autograd allows to be written in place."
     ),
     method!(
         UNSAFE_SPLIT,
-        "unsafe_split(int split_size, int dim=0)\n\nThe pieces of `split`, each of which may be written in place."
+        "unsafe_split(int split_size, int dim=0)\n\nThe pieces of `split`, each of which autograd allows to be written in place."
     ),
     function!(
         "",
         UNSAFE_SPLIT_WITH_SIZES,
-        "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which may be written in place."
+        "unsafe_split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which autograd allows to be written in place."
     ),
     method!(
         UNSAFE_SPLIT_WITH_SIZES,
-        "unsafe_split_with_sizes(int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which may be written in place."
+        "unsafe_split_with_sizes(int[] split_sizes, int dim=0)\n\nThe pieces of `split_with_sizes`, each of which autograd allows to be written in place."
     ),
     function!(
         "",
         UNSAFE_CHUNK,
-        "unsafe_chunk(Tensor input, int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which may be written in place."
+        "unsafe_chunk(Tensor input, int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which autograd allows to be written in place."
     ),
     method!(
         UNSAFE_CHUNK,
-        "unsafe_chunk(int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which may be written in place."
+        "unsafe_chunk(int chunks, int dim=0)\n\nThe pieces of `chunk`, each of which autograd allows to be written in place."
     ),
     function!(
         "",
         HSPLIT,
-        "hsplit(Tensor input, int sections)\nhsplit(Tensor input, int[] indices)\n\nEqual pieces along columns."
+        "hsplit(Tensor input, int sections)\nhsplit(Tensor input, int[] indices)\n\nEqual pieces along the second dimension, of a vector along the only one."
     ),
-    method!(HSPLIT, "hsplit(int sections)\nhsplit(int[] indices)\n\nEqual pieces along columns."),
+    method!(
+        HSPLIT,
+        "hsplit(int sections)\nhsplit(int[] indices)\n\nEqual pieces along the second dimension, of a vector along the only one."
+    ),
     function!(
         "",
         VSPLIT,
-        "vsplit(Tensor input, int sections)\nvsplit(Tensor input, int[] indices)\n\nEqual pieces along rows."
+        "vsplit(Tensor input, int sections)\nvsplit(Tensor input, int[] indices)\n\nEqual pieces along the first dimension."
     ),
-    method!(VSPLIT, "vsplit(int sections)\nvsplit(int[] indices)\n\nEqual pieces along rows."),
+    method!(VSPLIT, "vsplit(int sections)\nvsplit(int[] indices)\n\nEqual pieces along the first dimension."),
     function!(
         "",
         DSPLIT,
@@ -55,45 +58,45 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SPLIT,
-        "split(Tensor input, int split_size, int dim=0)\nsplit(Tensor input, int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last has what is left."
+        "split(Tensor input, int split_size, int dim=0)\nsplit(Tensor input, int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last one may be smaller."
     ),
     method!(
         SPLIT,
-        "split(int split_size, int dim=0)\nsplit(int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last has what is left."
+        "split(int split_size, int dim=0)\nsplit(int[] split_size, int dim=0)\n\nViews of `split_size` indices of a dimension each; the last one may be smaller."
     ),
     function!(
         "",
         SPLIT_WITH_SIZES,
-        "split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nViews of the given sizes, which add up to the dimension's."
+        "split_with_sizes(Tensor input, int[] split_sizes, int dim=0)\n\nViews of the given sizes, whose sum must be the size of the dimension."
     ),
     method!(
         SPLIT_WITH_SIZES,
-        "split_with_sizes(int[] split_sizes, int dim=0)\n\nViews of the given sizes, which add up to the dimension's."
+        "split_with_sizes(int[] split_sizes, int dim=0)\n\nViews of the given sizes, whose sum must be the size of the dimension."
     ),
     function!(
         "",
         CHUNK,
-        "chunk(Tensor input, int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last may be smaller."
+        "chunk(Tensor input, int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last one may be smaller."
     ),
     method!(
         CHUNK,
-        "chunk(int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last may be smaller."
+        "chunk(int chunks, int dim=0)\n\nAt most `chunks` views of equal size; the last one may be smaller."
     ),
     function!(
         "",
         TENSOR_SPLIT,
-        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews between the indices that a tensor holds, or as many views as the number that it holds."
+        "tensor_split(Tensor input, Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(Tensor input, int sections, int dim=0)\ntensor_split(Tensor input, int[] indices, int dim=0)\n\nViews split at the indices in a vector, or as many views as a tensor without dimensions says."
     ),
     method!(
         TENSOR_SPLIT,
-        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews between the indices that a tensor holds, or as many views as the number that it holds."
+        "tensor_split(Tensor tensor_indices_or_sections, int dim=0)\ntensor_split(int sections, int dim=0)\ntensor_split(int[] indices, int dim=0)\n\nViews split at the indices in a vector, or as many views as a tensor without dimensions says."
     ),
     function!(
         "",
         UNBIND,
-        "unbind(Tensor input, int dim=0)\n\nEvery index of a dimension, as a view without it."
+        "unbind(Tensor input, int dim=0)\n\nThe slices of a dimension, which is removed, as views."
     ),
-    method!(UNBIND, "unbind(int dim=0)\n\nEvery index of a dimension, as a view without it."),
+    method!(UNBIND, "unbind(int dim=0)\n\nThe slices of a dimension, which is removed, as views."),
 ];
 
 static UNSAFE_SPLIT: Signature = Signature {

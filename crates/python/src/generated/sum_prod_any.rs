@@ -10,65 +10,65 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         SUM,
-        "sum(Tensor input, *, dtype? dtype=None, Tensor out=None)\nsum(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers add up in int64 unless `dtype` says otherwise."
+        "sum(Tensor input, *, dtype? dtype=None, Tensor out=None)\nsum(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers are summed in int64 unless `dtype` says otherwise."
     ),
     method!(
         SUM,
-        "sum(*, dtype? dtype=None, Tensor out=None)\nsum(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers add up in int64 unless `dtype` says otherwise."
+        "sum(*, dtype? dtype=None, Tensor out=None)\nsum(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe sum of all elements; integers are summed in int64 unless `dtype` says otherwise."
     ),
     function!(
         "",
         NANSUM,
-        "nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions over what is not NaN."
+        "nansum(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions, with NaN counted as 0."
     ),
     method!(
         NANSUM,
-        "nansum(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions over what is not NaN."
+        "nansum(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self)` along the given dimensions, with NaN counted as 0."
     ),
     function!(
         "",
         MEAN,
-        "mean(Tensor input, *, dtype? dtype=None, Tensor out=None)\nmean(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN of no elements."
+        "mean(Tensor input, *, dtype? dtype=None, Tensor out=None)\nmean(Tensor input, int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN if there are none."
     ),
     method!(
         MEAN,
-        "mean(*, dtype? dtype=None, Tensor out=None)\nmean(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN of no elements."
+        "mean(*, dtype? dtype=None, Tensor out=None)\nmean(int[1]? dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`sum(self) / n` over all n elements of a floating point tensor; NaN if there are none."
     ),
     function!(
         "",
         PROD,
-        "prod(Tensor input, *, dtype? dtype=None, Tensor out=None)\nprod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers multiply in int64 unless `dtype` says otherwise."
+        "prod(Tensor input, *, dtype? dtype=None, Tensor out=None)\nprod(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers are multiplied in int64 unless `dtype` says otherwise."
     ),
     method!(
         PROD,
-        "prod(*, dtype? dtype=None, Tensor out=None)\nprod(int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers multiply in int64 unless `dtype` says otherwise."
+        "prod(*, dtype? dtype=None, Tensor out=None)\nprod(int dim, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\nThe product of all elements; integers are multiplied in int64 unless `dtype` says otherwise."
     ),
     function!(
         "",
         ANY,
-        "any(Tensor input, *, Tensor out=None)\nany(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nany(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether some element differs from zero; of uint8 as uint8, else as bool."
+        "any(Tensor input, *, Tensor out=None)\nany(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nany(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether any element is nonzero; the result is bool, but uint8 for uint8."
     ),
     method!(
         ANY,
-        "any(*, Tensor out=None)\nany(int dim, bool keepdim=False, *, Tensor out=None)\nany(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether some element differs from zero; of uint8 as uint8, else as bool."
+        "any(*, Tensor out=None)\nany(int dim, bool keepdim=False, *, Tensor out=None)\nany(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether any element is nonzero; the result is bool, but uint8 for uint8."
     ),
     function!(
         "",
         ALL,
-        "all(Tensor input, *, Tensor out=None)\nall(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nall(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether every element differs from zero; of uint8 as uint8, else as bool."
+        "all(Tensor input, *, Tensor out=None)\nall(Tensor input, int dim, bool keepdim=False, *, Tensor out=None)\nall(Tensor input, int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether all elements are nonzero; the result is bool, but uint8 for uint8."
     ),
     method!(
         ALL,
-        "all(*, Tensor out=None)\nall(int dim, bool keepdim=False, *, Tensor out=None)\nall(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether every element differs from zero; of uint8 as uint8, else as bool."
+        "all(*, Tensor out=None)\nall(int dim, bool keepdim=False, *, Tensor out=None)\nall(int[]? dim=None, bool keepdim=False, *, Tensor out=None)\n\nWhether all elements are nonzero; the result is bool, but uint8 for uint8."
     ),
     function!(
         "",
         COUNT_NONZERO,
-        "count_nonzero(Tensor input, int? dim=None, *, Tensor out=None)\ncount_nonzero(Tensor input, int[] dim, *, Tensor out=None)\n\nHow many elements differ from zero, along one dimension or in all."
+        "count_nonzero(Tensor input, int? dim=None, *, Tensor out=None)\ncount_nonzero(Tensor input, int[] dim, *, Tensor out=None)\n\nThe number of nonzero elements, along one dimension or of all."
     ),
     method!(
         COUNT_NONZERO,
-        "count_nonzero(int? dim=None, *, Tensor out=None)\ncount_nonzero(int[] dim, *, Tensor out=None)\n\nHow many elements differ from zero, along one dimension or in all."
+        "count_nonzero(int? dim=None, *, Tensor out=None)\ncount_nonzero(int[] dim, *, Tensor out=None)\n\nThe number of nonzero elements, along one dimension or of all."
     ),
     function!(
         "",
@@ -82,11 +82,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         NANMEAN,
-        "nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN."
+        "nanmean(Tensor input, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN."
     ),
     method!(
         NANMEAN,
-        "nanmean(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n counts the elements that are not NaN."
+        "nanmean(int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None, Tensor out=None)\n\n`nansum(self) / n` along the given dimensions, where n is the number of elements that are not NaN."
     ),
 ];
 

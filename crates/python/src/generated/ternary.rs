@@ -50,15 +50,15 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CLAMP,
-        "clamp(Tensor input, Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Tensor input, Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
+        "clamp(Tensor input, Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Tensor input, Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
     ),
     method!(
         CLAMP,
-        "clamp(Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
+        "clamp(Tensor? min=None, Tensor? max=None, *, Tensor out=None)\nclamp(Number? min=None, Number? max=None, *, Tensor out=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
     ),
     method!(
         CLAMP_,
-        "clamp_(Tensor? min=None, Tensor? max=None)\nclamp_(Number? min=None, Number? max=None)\n\n`min(max(self, min), max)`, element by element, without the limits that are not given; NaN wins."
+        "clamp_(Tensor? min=None, Tensor? max=None)\nclamp_(Number? min=None, Number? max=None)\n\n`min(max(self, min), max)`, element by element, where a bound may be omitted; NaN is propagated."
     ),
     function!(
         "",

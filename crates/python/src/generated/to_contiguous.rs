@@ -10,10 +10,10 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     method!(
         CONTIGUOUS,
-        "contiguous(*, memory_format memory_format=contiguous_format)\n\n`self` where its elements lie in the order of `memory_format`, else a copy that does."
+        "contiguous(*, memory_format memory_format=contiguous_format)\n\n`self` if it has the memory format `memory_format`, else a copy that has."
     ),
-    function!("", CONJ, "conj(Tensor input)\n\n`self`: there are real numbers only."),
-    method!(CONJ, "conj()\n\n`self`: there are real numbers only."),
+    function!("", CONJ, "conj(Tensor input)\n\n`self`: all dtypes are real."),
+    method!(CONJ, "conj()\n\n`self`: all dtypes are real."),
     function!("", RESOLVE_CONJ, "resolve_conj(Tensor input)\n\n`self`: nothing is conjugated lazily."),
     method!(RESOLVE_CONJ, "resolve_conj()\n\n`self`: nothing is conjugated lazily."),
     function!("", RESOLVE_NEG, "resolve_neg(Tensor input)\n\n`self`: nothing is negated lazily."),
@@ -21,14 +21,14 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CONJ_PHYSICAL,
-        "conj_physical(Tensor input, *, Tensor out=None)\n\n`self`: there are real numbers only."
+        "conj_physical(Tensor input, *, Tensor out=None)\n\n`self`: all dtypes are real."
     ),
-    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\n`self`: there are real numbers only."),
-    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\n`self`: there are real numbers only."),
-    method!(CONJ_PHYSICAL_, "conj_physical_()\n\n`self`: there are real numbers only."),
+    method!(CONJ_PHYSICAL, "conj_physical(*, Tensor out=None)\n\n`self`: all dtypes are real."),
+    function!("", CONJ_PHYSICAL_, "conj_physical_(Tensor input)\n\n`self`: all dtypes are real."),
+    method!(CONJ_PHYSICAL_, "conj_physical_()\n\n`self`: all dtypes are real."),
     method!(
         TYPE_AS,
-        "type_as(Tensor other)\n\n`self` where it has the type and device of `other`, else a converted copy."
+        "type_as(Tensor other)\n\n`self` if it has the dtype and device of `other`, else a converted copy."
     ),
 ];
 

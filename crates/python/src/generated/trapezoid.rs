@@ -11,7 +11,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TRAPEZOID,
-        "trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ntrapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`sum(dx * (y[k] + y[k + 1]) / 2)`, the area under `y` by trapezoids."
+        "trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ntrapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`sum(dx * (y[k] + y[k + 1]) / 2)`, the integral of samples `y` with spacing `dx` by the trapezoidal rule."
     ),
     function!(
         "",
@@ -21,7 +21,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CUMULATIVE_TRAPEZOID,
-        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each point but the first, over points with the distance `dx`."
+        "cumulative_trapezoid(Tensor y, *, Number dx=1, int dim=-1)\ncumulative_trapezoid(Tensor y, Tensor x, *, int dim=-1)\n\n`trapezoid` up to each sample but the first, for samples with spacing `dx`."
     ),
 ];
 

@@ -10,28 +10,28 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         TRIL,
-        "tril(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix, zeros above."
+        "tril(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
     ),
     method!(
         TRIL,
-        "tril(int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix, zeros above."
+        "tril(int diagonal=0, *, Tensor out=None)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
     ),
     method!(
         TRIL_,
-        "tril_(int diagonal=0)\n\nThe elements on and below a diagonal of each matrix, zeros above."
+        "tril_(int diagonal=0)\n\nThe elements on and below a diagonal of each matrix; those above are replaced by zeros."
     ),
     function!(
         "",
         TRIU,
-        "triu(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix, zeros below."
+        "triu(Tensor input, int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
     ),
     method!(
         TRIU,
-        "triu(int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix, zeros below."
+        "triu(int diagonal=0, *, Tensor out=None)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
     ),
     method!(
         TRIU_,
-        "triu_(int diagonal=0)\n\nThe elements on and above a diagonal of each matrix, zeros below."
+        "triu_(int diagonal=0)\n\nThe elements on and above a diagonal of each matrix; those below are replaced by zeros."
     ),
 ];
 

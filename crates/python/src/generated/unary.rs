@@ -7,27 +7,27 @@ use crate::call::{Binding, function, method};
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
-    function!("", NEG, "neg(Tensor input, *, Tensor out=None)\n\n`-self`; bool has none."),
-    method!(NEG, "neg(*, Tensor out=None)\n\n`-self`; bool has none."),
-    function!("", NEG_, "neg_(Tensor input)\n\n`-self`; bool has none."),
-    method!(NEG_, "neg_()\n\n`-self`; bool has none."),
+    function!("", NEG, "neg(Tensor input, *, Tensor out=None)\n\n`-self`; not defined for bool."),
+    method!(NEG, "neg(*, Tensor out=None)\n\n`-self`; not defined for bool."),
+    function!("", NEG_, "neg_(Tensor input)\n\n`-self`; not defined for bool."),
+    method!(NEG_, "neg_()\n\n`-self`; not defined for bool."),
     function!(
         "",
         ABS,
-        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
+        "abs(Tensor input, *, Tensor out=None)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     method!(
         ABS,
-        "abs(*, Tensor out=None)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
+        "abs(*, Tensor out=None)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     function!(
         "",
         ABS_,
-        "abs_(Tensor input)\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
+        "abs_(Tensor input)\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     method!(
         ABS_,
-        "abs_()\n\n`|self|`, the magnitude of each element; that of the minimum of an integer dtype overflows to itself."
+        "abs_()\n\n`|self|`, the absolute value of each element; that of the minimum of an integer dtype overflows to itself."
     ),
     function!("", SIGN, "sign(Tensor input, *, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
     method!(SIGN, "sign(*, Tensor out=None)\n\n1 above 0, -1 below, 0 at 0 and for NaN."),
@@ -264,36 +264,40 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         FLOOR,
-        "floor(Tensor input, *, Tensor out=None)\n\nThe largest integer not above each element."
+        "floor(Tensor input, *, Tensor out=None)\n\nThe largest integer less than or equal to each element."
     ),
-    method!(FLOOR, "floor(*, Tensor out=None)\n\nThe largest integer not above each element."),
-    function!("", FLOOR_, "floor_(Tensor input)\n\nThe largest integer not above each element."),
-    method!(FLOOR_, "floor_()\n\nThe largest integer not above each element."),
+    method!(FLOOR, "floor(*, Tensor out=None)\n\nThe largest integer less than or equal to each element."),
+    function!("", FLOOR_, "floor_(Tensor input)\n\nThe largest integer less than or equal to each element."),
+    method!(FLOOR_, "floor_()\n\nThe largest integer less than or equal to each element."),
     function!(
         "",
         CEIL,
-        "ceil(Tensor input, *, Tensor out=None)\n\nThe smallest integer not below each element."
+        "ceil(Tensor input, *, Tensor out=None)\n\nThe smallest integer greater than or equal to each element."
     ),
-    method!(CEIL, "ceil(*, Tensor out=None)\n\nThe smallest integer not below each element."),
-    function!("", CEIL_, "ceil_(Tensor input)\n\nThe smallest integer not below each element."),
-    method!(CEIL_, "ceil_()\n\nThe smallest integer not below each element."),
+    method!(CEIL, "ceil(*, Tensor out=None)\n\nThe smallest integer greater than or equal to each element."),
+    function!(
+        "",
+        CEIL_,
+        "ceil_(Tensor input)\n\nThe smallest integer greater than or equal to each element."
+    ),
+    method!(CEIL_, "ceil_()\n\nThe smallest integer greater than or equal to each element."),
     function!(
         "",
         ROUND,
-        "round(Tensor input, *, Tensor out=None)\nround(Tensor input, *, int decimals, Tensor out=None)\n\nThe integer nearest to each element, halves to even."
+        "round(Tensor input, *, Tensor out=None)\nround(Tensor input, *, int decimals, Tensor out=None)\n\nEach element rounded to the nearest integer, halves to even."
     ),
     method!(
         ROUND,
-        "round(*, Tensor out=None)\nround(*, int decimals, Tensor out=None)\n\nThe integer nearest to each element, halves to even."
+        "round(*, Tensor out=None)\nround(*, int decimals, Tensor out=None)\n\nEach element rounded to the nearest integer, halves to even."
     ),
     function!(
         "",
         ROUND_,
-        "round_(Tensor input)\nround_(Tensor input, *, int decimals)\n\nThe integer nearest to each element, halves to even."
+        "round_(Tensor input)\nround_(Tensor input, *, int decimals)\n\nEach element rounded to the nearest integer, halves to even."
     ),
     method!(
         ROUND_,
-        "round_()\nround_(*, int decimals)\n\nThe integer nearest to each element, halves to even."
+        "round_()\nround_(*, int decimals)\n\nEach element rounded to the nearest integer, halves to even."
     ),
     function!("", TRUNC, "trunc(Tensor input, *, Tensor out=None)\n\nEach element rounded towards 0."),
     method!(TRUNC, "trunc(*, Tensor out=None)\n\nEach element rounded towards 0."),
@@ -310,25 +314,39 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         DEG2RAD,
-        "deg2rad(Tensor input, *, Tensor out=None)\n\nAngles in degrees as radians, pi / 180 times each."
+        "deg2rad(Tensor input, *, Tensor out=None)\n\n`self * pi / 180`, angles converted from degrees to radians."
     ),
-    method!(DEG2RAD, "deg2rad(*, Tensor out=None)\n\nAngles in degrees as radians, pi / 180 times each."),
-    function!("", DEG2RAD_, "deg2rad_(Tensor input)\n\nAngles in degrees as radians, pi / 180 times each."),
-    method!(DEG2RAD_, "deg2rad_()\n\nAngles in degrees as radians, pi / 180 times each."),
+    method!(
+        DEG2RAD,
+        "deg2rad(*, Tensor out=None)\n\n`self * pi / 180`, angles converted from degrees to radians."
+    ),
+    function!(
+        "",
+        DEG2RAD_,
+        "deg2rad_(Tensor input)\n\n`self * pi / 180`, angles converted from degrees to radians."
+    ),
+    method!(DEG2RAD_, "deg2rad_()\n\n`self * pi / 180`, angles converted from degrees to radians."),
     function!(
         "",
         ANGLE,
-        "angle(Tensor input, *, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."
+        "angle(Tensor input, *, Tensor out=None)\n\n0, or pi where `self` is negative; NaN is propagated."
     ),
-    method!(ANGLE, "angle(*, Tensor out=None)\n\n0, or pi where `self` is negative; NaN stays."),
+    method!(ANGLE, "angle(*, Tensor out=None)\n\n0, or pi where `self` is negative; NaN is propagated."),
     function!(
         "",
         RAD2DEG,
-        "rad2deg(Tensor input, *, Tensor out=None)\n\nAngles in radians as degrees, 180 / pi times each."
+        "rad2deg(Tensor input, *, Tensor out=None)\n\n`self * 180 / pi`, angles converted from radians to degrees."
     ),
-    method!(RAD2DEG, "rad2deg(*, Tensor out=None)\n\nAngles in radians as degrees, 180 / pi times each."),
-    function!("", RAD2DEG_, "rad2deg_(Tensor input)\n\nAngles in radians as degrees, 180 / pi times each."),
-    method!(RAD2DEG_, "rad2deg_()\n\nAngles in radians as degrees, 180 / pi times each."),
+    method!(
+        RAD2DEG,
+        "rad2deg(*, Tensor out=None)\n\n`self * 180 / pi`, angles converted from radians to degrees."
+    ),
+    function!(
+        "",
+        RAD2DEG_,
+        "rad2deg_(Tensor input)\n\n`self * 180 / pi`, angles converted from radians to degrees."
+    ),
+    method!(RAD2DEG_, "rad2deg_()\n\n`self * 180 / pi`, angles converted from radians to degrees."),
     function!(
         "",
         ASINH,
@@ -350,20 +368,20 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ACOSH,
-        "acosh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh(Tensor input, *, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
     ),
     method!(
         ACOSH,
-        "acosh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh(*, Tensor out=None)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
     ),
     function!(
         "",
         ACOSH_,
-        "acosh_(Tensor input)\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh_(Tensor input)\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
     ),
     method!(
         ACOSH_,
-        "acosh_()\n\n`log(self + sqrt(self^2 - 1))`, the number of at least 0 whose hyperbolic cosine is each element; NaN below 1."
+        "acosh_()\n\n`log(self + sqrt(self^2 - 1))`, the nonnegative number whose hyperbolic cosine is each element; NaN below 1."
     ),
     function!(
         "",

@@ -10,17 +10,17 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         _UNIQUE2,
-        "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct values in order; for each element the number of its value, for each value how often it is there."
+        "_unique2(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct values in sorted order, for each element the index of its value, and for each value the number of its occurrences."
     ),
     function!(
         "",
         UNIQUE_CONSECUTIVE,
-        "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)\n\nThe first of each run of equal elements; for each element the number of its run, for each run its length."
+        "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)\n\nThe first of each run of equal elements, for each element the index of its run, and the length of each run."
     ),
     function!(
         "",
         UNIQUE_DIM,
-        "unique_dim(Tensor input, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct slices of a dimension in order; for each slice the number of its like, and for each of those how many there are."
+        "unique_dim(Tensor input, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False)\n\nThe distinct slices of a dimension in sorted order, for each slice the index of the one that equals it, and for each distinct slice the number of its occurrences."
     ),
     function!(
         "",

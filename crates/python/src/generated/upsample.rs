@@ -10,52 +10,52 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         UPSAMPLE_NEAREST1D,
-        "upsample_nearest1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\nupsample_nearest1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]`, an image in another size by repeating elements; the scale is that of the sizes unless given."
+        "upsample_nearest1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\nupsample_nearest1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]`, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
     ),
     function!(
         "_nn",
         UPSAMPLE_NEAREST2D,
-        "upsample_nearest2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given."
+        "upsample_nearest2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
     ),
     function!(
         "_nn",
         UPSAMPLE_NEAREST3D,
-        "upsample_nearest3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, an image in another size by repeating elements; the scale is that of the sizes unless given."
+        "upsample_nearest3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_nearest3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor(i * scale)]` along each dimension, nearest neighbour interpolation to another size; the scale is the ratio of the sizes unless given."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT1D,
-        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]`, an image in another size by the pixel at the middle of each new one."
+        "_upsample_nearest_exact1d(Tensor input, int[1] output_size, float? scales=None, *, Tensor out=None)\n_upsample_nearest_exact1d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]`, nearest neighbour interpolation to another size, from the centre of each output pixel."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT2D,
-        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one."
+        "_upsample_nearest_exact2d(Tensor input, int[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact2d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel."
     ),
     function!(
         "_nn",
         _UPSAMPLE_NEAREST_EXACT3D,
-        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, an image in another size by the pixel at the middle of each new one."
+        "_upsample_nearest_exact3d(Tensor input, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\n_upsample_nearest_exact3d(Tensor input, int[]? output_size, float[]? scale_factors, *, Tensor out=None)\n\n`y[i] = self[floor((i + 1/2) * scale)]` along each dimension, nearest neighbour interpolation to another size, from the centre of each output pixel."
     ),
     function!(
         "_nn",
         UPSAMPLE_LINEAR1D,
-        "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nWhat lies between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines."
+        "upsample_linear1d(Tensor input, int[1] output_size, bool align_corners, float? scales=None, *, Tensor out=None)\nupsample_linear1d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nLinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2`, or `i * (size - 1) / (new - 1)` if `align_corners`."
     ),
     function!(
         "_nn",
         UPSAMPLE_BILINEAR2D,
-        "upsample_bilinear2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bilinear2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nWhat lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines."
+        "upsample_bilinear2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bilinear2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nBilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`."
     ),
     function!(
         "_nn",
         UPSAMPLE_TRILINEAR3D,
-        "upsample_trilinear3d(Tensor input, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_trilinear3d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nWhat lies between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`: an image in another size by straight lines."
+        "upsample_trilinear3d(Tensor input, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_trilinear3d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nTrilinear interpolation to another size, between the elements around `(i + 1/2) * scale - 1/2` along each dimension, or `i * (size - 1) / (new - 1)` if `align_corners`."
     ),
     function!(
         "_nn",
         UPSAMPLE_BICUBIC2D,
-        "upsample_bicubic2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bicubic2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nAs `upsample_bilinear2d` from four elements along each dimension, by cubic curves of slope -0.75: an image in another size."
+        "upsample_bicubic2d(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor out=None)\nupsample_bicubic2d(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors, *, Tensor out=None)\n\nBicubic interpolation to another size, from four elements along each dimension around the coordinates of `upsample_bilinear2d`, with the coefficient -0.75."
     ),
 ];
 

@@ -15,7 +15,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_linalg",
         LINALG_VANDER,
-        "linalg_vander(Tensor x, *, int? N=None)\n\n`y[i][j] = x[i]^j`, the powers of vectors as columns."
+        "linalg_vander(Tensor x, *, int? N=None)\n\n`y[i][j] = x[i]^j`, the powers of the elements of vectors as columns."
     ),
 ];
 

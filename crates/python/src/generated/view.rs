@@ -7,76 +7,95 @@ use crate::call::{Binding, function, method};
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
-    function!("", DETACH, "detach(Tensor input)\n\nThe same elements, cut off from the history of `self`."),
-    method!(DETACH, "detach()\n\nThe same elements, cut off from the history of `self`."),
+    function!("", DETACH, "detach(Tensor input)\n\nA view that autograd does not record."),
+    method!(DETACH, "detach()\n\nA view that autograd does not record."),
     method!(
         EXPAND,
-        "expand(int[] size, *, bool implicit=False)\n\nDimensions of size one, repeated without a copy; `-1` keeps a size."
+        "expand(int[] size, *, bool implicit=False)\n\nA view with dimensions of size 1 expanded to `size`; `-1` keeps a size."
     ),
-    function!("", PERMUTE, "permute(Tensor input, int[] dims)\n\nThe dimensions in another order."),
-    method!(PERMUTE, "permute(int[] dims)\n\nThe dimensions in another order."),
-    function!("", T, "t(Tensor input)\n\nThe transpose of a matrix; vectors stay as they are."),
-    method!(T, "t()\n\nThe transpose of a matrix; vectors stay as they are."),
-    function!("", TRANSPOSE, "transpose(Tensor input, int dim0, int dim1)\n\nTwo dimensions exchanged."),
-    method!(TRANSPOSE, "transpose(int dim0, int dim1)\n\nTwo dimensions exchanged."),
-    method!(VIEW, "view(dtype dtype)\nview(int[] size)\n\nThe same bytes as elements of another type."),
-    function!("", ALIAS, "alias(Tensor input)\n\nThe same elements under a new handle."),
+    function!(
+        "",
+        PERMUTE,
+        "permute(Tensor input, int[] dims)\n\nA view with the dimensions in another order."
+    ),
+    method!(PERMUTE, "permute(int[] dims)\n\nA view with the dimensions in another order."),
+    function!(
+        "",
+        T,
+        "t(Tensor input)\n\nThe transpose of a matrix; tensors of fewer dimensions are returned as they are."
+    ),
+    method!(T, "t()\n\nThe transpose of a matrix; tensors of fewer dimensions are returned as they are."),
+    function!(
+        "",
+        TRANSPOSE,
+        "transpose(Tensor input, int dim0, int dim1)\n\nA view with two dimensions exchanged."
+    ),
+    method!(TRANSPOSE, "transpose(int dim0, int dim1)\n\nA view with two dimensions exchanged."),
+    method!(
+        VIEW,
+        "view(dtype dtype)\nview(int[] size)\n\nA view of the same bytes as elements of another dtype."
+    ),
+    function!("", ALIAS, "alias(Tensor input)\n\nA view of all elements."),
     function!(
         "",
         AS_STRIDED,
-        "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nThe elements of the storage of `self` that the given sizes, strides and offset reach."
+        "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nA view of the storage of `self` with the given sizes, strides and offset."
     ),
     method!(
         AS_STRIDED,
-        "as_strided(int[] size, int[] stride, int? storage_offset=None)\n\nThe elements of the storage of `self` that the given sizes, strides and offset reach."
+        "as_strided(int[] size, int[] stride, int? storage_offset=None)\n\nA view of the storage of `self` with the given sizes, strides and offset."
     ),
     function!(
         "",
         RESHAPE,
-        "reshape(Tensor input, int[] shape)\n\nThe same elements in another shape, without a copy where the strides allow it; `-1` is worked out."
+        "reshape(Tensor input, int[] shape)\n\nA view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred."
     ),
     method!(
         RESHAPE,
-        "reshape(int[] shape)\n\nThe same elements in another shape, without a copy where the strides allow it; `-1` is worked out."
+        "reshape(int[] shape)\n\nA view with other sizes, or a copy if the strides allow no view; one size may be `-1`, which is inferred."
     ),
     function!(
         "",
         SELECT,
-        "select(Tensor input, int dim, int index)\n\nOne index of a dimension, which goes away."
+        "select(Tensor input, int dim, int index)\n\nThe slice at one index of a dimension, which is removed."
     ),
-    method!(SELECT, "select(int dim, int index)\n\nOne index of a dimension, which goes away."),
+    method!(SELECT, "select(int dim, int index)\n\nThe slice at one index of a dimension, which is removed."),
     function!(
         "",
         SLICE,
-        "slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to before `end`, which are cut to its range."
+        "slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to below `end`, which are clamped to its size."
     ),
     method!(
         SLICE,
-        "slice(int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to before `end`, which are cut to its range."
+        "slice(int dim=0, int? start=None, int? end=None, int step=1)\n\nEvery `step`-th index of a dimension from `start` to below `end`, which are clamped to its size."
     ),
-    function!("", UNSQUEEZE, "unsqueeze(Tensor input, int dim)\n\nA dimension of size 1 put in at `dim`."),
-    method!(UNSQUEEZE, "unsqueeze(int dim)\n\nA dimension of size 1 put in at `dim`."),
+    function!(
+        "",
+        UNSQUEEZE,
+        "unsqueeze(Tensor input, int dim)\n\nA view with a dimension of size 1 inserted at `dim`."
+    ),
+    method!(UNSQUEEZE, "unsqueeze(int dim)\n\nA view with a dimension of size 1 inserted at `dim`."),
     function!(
         "",
         SQUEEZE,
-        "squeeze(Tensor input)\nsqueeze(Tensor input, int dim)\nsqueeze(Tensor input, int[] dim)\n\nThe tensor without its dimensions of size 1."
+        "squeeze(Tensor input)\nsqueeze(Tensor input, int dim)\nsqueeze(Tensor input, int[] dim)\n\nA view without the dimensions of size 1."
     ),
     method!(
         SQUEEZE,
-        "squeeze()\nsqueeze(int dim)\nsqueeze(int[] dim)\n\nThe tensor without its dimensions of size 1."
+        "squeeze()\nsqueeze(int dim)\nsqueeze(int[] dim)\n\nA view without the dimensions of size 1."
     ),
     function!(
         "",
         DIAGONAL,
-        "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1)\n\nThe elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both."
+        "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1)\n\nA view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension."
     ),
     method!(
         DIAGONAL,
-        "diagonal(int offset=0, int dim1=0, int dim2=1)\n\nThe elements whose indices in `dim1` and `dim2` are `offset` apart, as a last dimension in place of both."
+        "diagonal(int offset=0, int dim1=0, int dim2=1)\n\nA view of the elements whose indices in `dim1` and `dim2` differ by `offset`, as the last dimension."
     ),
     method!(
         UNFOLD,
-        "unfold(int dimension, int size, int step)\n\nWindows of `size` elements of a dimension, one every `step`, as a last dimension."
+        "unfold(int dimension, int size, int step)\n\nA view of windows of `size` elements of a dimension, one every `step`; the elements of a window are in the last dimension."
     ),
 ];
 

@@ -10,92 +10,92 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         ALIAS_COPY,
-        "alias_copy(Tensor input, *, Tensor out=None)\n\nA copy of what `alias` shows."
+        "alias_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `alias`."
     ),
     function!(
         "",
         AS_STRIDED_COPY,
-        "as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of what `as_strided` shows."
+        "as_strided_copy(Tensor input, int[] size, int[] stride, int? storage_offset=None, *, Tensor out=None)\n\nA copy of the result of `as_strided`."
     ),
     function!(
         "",
         DETACH_COPY,
-        "detach_copy(Tensor input, *, Tensor out=None)\n\nA copy of what `detach` shows."
+        "detach_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `detach`."
     ),
     function!(
         "",
         DIAGONAL_COPY,
-        "diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of what `diagonal` shows."
+        "diagonal_copy(Tensor input, int offset=0, int dim1=0, int dim2=1, *, Tensor out=None)\n\nA copy of the result of `diagonal`."
     ),
     function!(
         "",
         EXPAND_COPY,
-        "expand_copy(Tensor input, int[] size, *, bool implicit=False, Tensor out=None)\n\nA copy of what `expand` shows."
+        "expand_copy(Tensor input, int[] size, *, bool implicit=False, Tensor out=None)\n\nA copy of the result of `expand`."
     ),
     function!(
         "",
         NARROW_COPY,
-        "narrow_copy(Tensor input, int dim, int start, int length, *, Tensor out=None)\n\nA copy of what `narrow` shows."
+        "narrow_copy(Tensor input, int dim, int start, int length, *, Tensor out=None)\n\nA copy of the result of `narrow`."
     ),
     method!(
         NARROW_COPY,
-        "narrow_copy(int dim, int start, int length, *, Tensor out=None)\n\nA copy of what `narrow` shows."
+        "narrow_copy(int dim, int start, int length, *, Tensor out=None)\n\nA copy of the result of `narrow`."
     ),
     function!(
         "",
         PERMUTE_COPY,
-        "permute_copy(Tensor input, int[] dims, *, Tensor out=None)\n\nA copy of what `permute` shows."
+        "permute_copy(Tensor input, int[] dims, *, Tensor out=None)\n\nA copy of the result of `permute`."
     ),
     function!(
         "",
         SELECT_COPY,
-        "select_copy(Tensor input, int dim, int index, *, Tensor out=None)\n\nA copy of what `select` shows."
+        "select_copy(Tensor input, int dim, int index, *, Tensor out=None)\n\nA copy of the result of `select`."
     ),
     function!(
         "",
         SLICE_COPY,
-        "slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of what `slice` shows."
+        "slice_copy(Tensor input, int dim=0, int? start=None, int? end=None, int step=1, *, Tensor out=None)\n\nA copy of the result of `slice`."
     ),
     function!(
         "",
         SQUEEZE_COPY,
-        "squeeze_copy(Tensor input, *, Tensor out=None)\nsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\nsqueeze_copy(Tensor input, int[] dim, *, Tensor out=None)\n\nA copy of what `squeeze` shows."
+        "squeeze_copy(Tensor input, *, Tensor out=None)\nsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\nsqueeze_copy(Tensor input, int[] dim, *, Tensor out=None)\n\nA copy of the result of `squeeze`."
     ),
-    function!("", T_COPY, "t_copy(Tensor input, *, Tensor out=None)\n\nA copy of what `t` shows."),
+    function!("", T_COPY, "t_copy(Tensor input, *, Tensor out=None)\n\nA copy of the result of `t`."),
     function!(
         "",
         TRANSPOSE_COPY,
-        "transpose_copy(Tensor input, int dim0, int dim1, *, Tensor out=None)\n\nA copy of what `transpose` shows."
+        "transpose_copy(Tensor input, int dim0, int dim1, *, Tensor out=None)\n\nA copy of the result of `transpose`."
     ),
     function!(
         "",
         UNFOLD_COPY,
-        "unfold_copy(Tensor input, int dimension, int size, int step, *, Tensor out=None)\n\nA copy of what `unfold` shows."
+        "unfold_copy(Tensor input, int dimension, int size, int step, *, Tensor out=None)\n\nA copy of the result of `unfold`."
     ),
     function!(
         "",
         UNSQUEEZE_COPY,
-        "unsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\n\nA copy of what `unsqueeze` shows."
+        "unsqueeze_copy(Tensor input, int dim, *, Tensor out=None)\n\nA copy of the result of `unsqueeze`."
     ),
     function!(
         "",
         VIEW_COPY,
-        "view_copy(Tensor input, int[] size, *, Tensor out=None)\n\nA copy of what `view` shows."
+        "view_copy(Tensor input, int[] size, *, Tensor out=None)\n\nA copy of the result of `view`."
     ),
     function!(
         "",
         SPLIT_COPY,
-        "split_copy(Tensor input, int split_size, int dim=0, *, Tensor out=None)\n\nA copy of what `split` shows."
+        "split_copy(Tensor input, int split_size, int dim=0, *, Tensor out=None)\n\nCopies of the results of `split`."
     ),
     function!(
         "",
         SPLIT_WITH_SIZES_COPY,
-        "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, Tensor out=None)\n\nA copy of what `split_with_sizes` shows."
+        "split_with_sizes_copy(Tensor input, int[] split_sizes, int dim=0, *, Tensor out=None)\n\nCopies of the results of `split_with_sizes`."
     ),
     function!(
         "",
         UNBIND_COPY,
-        "unbind_copy(Tensor input, int dim=0, *, Tensor out=None)\n\nA copy of what `unbind` shows."
+        "unbind_copy(Tensor input, int dim=0, *, Tensor out=None)\n\nCopies of the results of `unbind`."
     ),
     function!(
         "",

@@ -9,32 +9,32 @@ use flambeau_ops::ops;
 pub(super) static BINDINGS: &[Binding] = &[
     method!(
         SQUEEZE_,
-        "squeeze_()\nsqueeze_(int dim)\nsqueeze_(int[] dim)\n\nTakes the dimensions of size 1 away from `self`."
+        "squeeze_()\nsqueeze_(int dim)\nsqueeze_(int[] dim)\n\nRemoves the dimensions of size 1 from `self`."
     ),
-    method!(UNSQUEEZE_, "unsqueeze_(int dim)\n\nPuts a dimension of size 1 into `self`."),
-    method!(T_, "t_()\n\nExchanges the dimensions of the matrix `self`."),
+    method!(UNSQUEEZE_, "unsqueeze_(int dim)\n\nInserts a dimension of size 1 into `self`."),
+    method!(T_, "t_()\n\nTransposes the matrix `self`."),
     method!(TRANSPOSE_, "transpose_(int dim0, int dim1)\n\nExchanges two dimensions of `self`."),
     function!(
         "",
         AS_STRIDED_,
-        "as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nGives `self` other sizes, strides and offset within its storage."
+        "as_strided_(Tensor input, int[] size, int[] stride, int? storage_offset=None)\n\nSets sizes, strides and offset of `self` within its storage."
     ),
     method!(
         AS_STRIDED_,
-        "as_strided_(int[] size, int[] stride, int? storage_offset=None)\n\nGives `self` other sizes, strides and offset within its storage."
+        "as_strided_(int[] size, int[] stride, int? storage_offset=None)\n\nSets sizes, strides and offset of `self` within its storage."
     ),
     method!(
         RESIZE_,
-        "resize_(int[] size, *, memory_format? memory_format=None)\n\nGives `self` other sizes, row-major, and enlarges its storage if needed; elements keep their offset in memory."
+        "resize_(int[] size, *, memory_format? memory_format=None)\n\nChanges the sizes of `self`, with row-major strides, and enlarges its storage if necessary; the bytes of the storage stay."
     ),
     function!(
         "",
         RESIZE_AS_,
-        "resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None)\n\nGives `self` the sizes of `the_template`."
+        "resize_as_(Tensor input, Tensor the_template, *, memory_format? memory_format=None)\n\nChanges the sizes of `self` to those of `the_template`."
     ),
     method!(
         RESIZE_AS_,
-        "resize_as_(Tensor the_template, *, memory_format? memory_format=None)\n\nGives `self` the sizes of `the_template`."
+        "resize_as_(Tensor the_template, *, memory_format? memory_format=None)\n\nChanges the sizes of `self` to those of `the_template`."
     ),
 ];
 

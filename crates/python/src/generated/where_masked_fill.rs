@@ -10,24 +10,24 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         WHERE,
-        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number self, Tensor other)\nwhere(Tensor condition, Number self, Number other)\n\nThe indices of the elements where the condition holds, a tensor for each dimension."
+        "where(Tensor condition)\nwhere(Tensor condition, Tensor input, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Tensor input, Number other)\nwhere(Tensor condition, Number self, Tensor other)\nwhere(Tensor condition, Number self, Number other)\n\nThe indices of the elements where the condition is true, a tensor for each dimension."
     ),
     method!(
         WHERE,
-        "where(Tensor condition, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Number other)\n\n`self` where the condition holds, `other` elsewhere."
+        "where(Tensor condition, Tensor other, *, Tensor out=None)\nwhere(Tensor condition, Number other)\n\n`self` where the condition is true, `other` elsewhere."
     ),
     function!(
         "",
         MASKED_FILL,
-        "masked_fill(Tensor input, Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor input, Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask holds, `self` elsewhere."
+        "masked_fill(Tensor input, Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor input, Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask is true, `self` elsewhere."
     ),
     method!(
         MASKED_FILL,
-        "masked_fill(Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask holds, `self` elsewhere."
+        "masked_fill(Tensor mask, Tensor value, *, Tensor out=None)\nmasked_fill(Tensor mask, Number value, *, Tensor out=None)\n\nThe only element of `value` where the mask is true, `self` elsewhere."
     ),
     method!(
         MASKED_FILL_,
-        "masked_fill_(Tensor mask, Tensor value)\nmasked_fill_(Tensor mask, Number value)\n\nWrites the only element of `value` where the mask holds."
+        "masked_fill_(Tensor mask, Tensor value)\nmasked_fill_(Tensor mask, Number value)\n\nFills `self` with the only element of `value` where the mask is true."
     ),
 ];
 

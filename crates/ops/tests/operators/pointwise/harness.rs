@@ -2,7 +2,7 @@
 
 use flambeau_core::{Device, ScalarType, default_dtype};
 use flambeau_ops::dispatch::{OperatorInfo, Value};
-use flambeau_ops::native::view;
+use flambeau_ops::native::shape::view;
 use flambeau_ops::{Result, Tensor, ops};
 
 pub(crate) const FLOATS: [ScalarType; 4] =
