@@ -24,7 +24,7 @@ pub fn cross(self_: &Tensor, other: &Tensor, dim: Option<i64>) -> Result<Tensor>
     }
 }
 
-/// The sum of products along `dim`.
+/// The dot product of vectors along `dim`.
 pub fn linalg_vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
     ensure!(
         x.dtype() == y.dtype() && x.dtype().is_floating_point(),

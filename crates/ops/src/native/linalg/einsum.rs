@@ -79,24 +79,24 @@ impl Subscript {
 
 /// The operand, with the dimensions of each repeated label replaced by their diagonal.
 fn operand(tensor: &Tensor, labels: &[Label], number: usize) -> Result<Operand> {
-    let mut made = Operand { tensor: tensor.clone(), labels: vec![] };
+    let mut result = Operand { tensor: tensor.clone(), labels: vec![] };
     for label in labels {
-        let at = made.labels.len();
-        let Some(first) = made.labels.iter().position(|l| l == label) else {
-            made.labels.push(*label);
+        let dim = result.labels.len();
+        let Some(first) = result.labels.iter().position(|l| l == label) else {
+            result.labels.push(*label);
             continue;
         };
-        let sizes = made.tensor.sizes();
+        let sizes = result.tensor.sizes();
         ensure!(
-            sizes[first] == sizes[at],
+            sizes[first] == sizes[dim],
             Shape,
             "einsum: subscript {label:?} is repeated for operand {number} but the sizes don't match, {} != {}",
-            sizes[at],
+            sizes[dim],
             sizes[first]
         );
-        made.tensor = made.tensor.diagonal(0, first as i64, at as i64)?.movedim_int(-1, first as i64)?;
+        result.tensor = result.tensor.diagonal(0, first as i64, dim as i64)?.movedim_int(-1, first as i64)?;
     }
-    Ok(made)
+    Ok(result)
 }
 
 impl Operand {
@@ -163,7 +163,7 @@ fn contracted(a: &Operand, b: &Operand, keeps: impl Fn(Label) -> bool) -> Result
     let shared = sizes(&a, &inner);
     let [n, l, r, k] =
         [product_of(&batches)?, product_of(&lefts)?, product_of(&rights)?, product_of(&shared)?];
-    let made: DimVec = batches.iter().chain(&lefts).chain(&rights).copied().collect();
+    let product_sizes: DimVec = batches.iter().chain(&lefts).chain(&rights).copied().collect();
     let (x, y) =
         (a.permuted(&[&*batch, &left, &inner].concat())?, b.permuted(&[&*batch, &inner, &right].concat())?);
     let product = if inner.is_empty() {
@@ -171,7 +171,7 @@ fn contracted(a: &Operand, b: &Operand, keeps: impl Fn(Label) -> bool) -> Result
     } else {
         x.reshape(&[n, l, k])?.bmm(&y.reshape(&[n, k, r])?)?
     };
-    Ok(Operand { tensor: product.reshape(&made)?, labels: [batch, left, right].concat() })
+    Ok(Operand { tensor: product.reshape(&product_sizes)?, labels: [batch, left, right].concat() })
 }
 
 /// The labels of the result: those given, or the ellipsis and each letter that occurs once, in alphabetical order.
@@ -265,8 +265,8 @@ fn reduced(mut operands: Vec<Operand>, output: &[Label], path: Option<&[i64]>) -
         );
         let (a, b) = take_two(&mut operands, i as usize, j as usize);
         let keeps = |l: Label| output.contains(&l) || operands.iter().any(|o| o.dim_of(l).is_some());
-        let made = contracted(&a, &b, keeps)?;
-        operands.insert(if path.is_some() { operands.len() } else { 0 }, made);
+        let product = contracted(&a, &b, keeps)?;
+        operands.insert(if path.is_some() { operands.len() } else { 0 }, product);
     }
     match operands.pop() {
         Some(last) => Ok(last),
@@ -314,8 +314,8 @@ pub fn tensordot(self_: &Tensor, other: &Tensor, dims_self: &[i64], dims_other: 
     let order = |x: &[usize], y: &[usize]| -> DimVec { x.iter().chain(y).map(|d| *d as i64).collect() };
     let left = a.permute(&order(&a_free, &a_dims))?.reshape(&[m, k])?;
     let right = b.permute(&order(&b_dims, &b_free))?.reshape(&[k, n])?;
-    let made: DimVec = rows.iter().chain(&columns).copied().collect();
-    ops::mm(&left, &right)?.reshape(&made)
+    let result_sizes: DimVec = rows.iter().chain(&columns).copied().collect();
+    ops::mm(&left, &right)?.reshape(&result_sizes)
 }
 
 /// The inner products along the last dimensions, for all pairs of indices of the other dimensions.

@@ -13,8 +13,8 @@ pub fn kron(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let blocks: DimVec = a.iter().flat_map(|size| [*size, 1]).collect();
     let inside: DimVec = b.iter().flat_map(|size| [1, *size]).collect();
     let both = a.iter().zip(&b).map(|(x, y)| shape::numel(&[*x, *y]));
-    let made = both.collect::<Result<DimVec>>().map_err(|e| e.context("kron"))?;
-    self_.reshape(&blocks)?.mul(&other.reshape(&inside)?)?.reshape(&made)
+    let sizes = both.collect::<Result<DimVec>>().map_err(|e| e.context("kron"))?;
+    self_.reshape(&blocks)?.mul(&other.reshape(&inside)?)?.reshape(&sizes)
 }
 
 /// The sum of a matrix's diagonal.

@@ -11,7 +11,7 @@ use flambeau_core::{DimVec, Result, Scalar, ScalarType, ensure, shape};
 
 const ONE: Scalar = Scalar::Int(1);
 
-/// The product of vectors, matrices and batches of them, as `torch.matmul` understands their ranks.
+/// The product of vectors, matrices and batches of them, by the rules of `torch.matmul` for their ranks.
 pub fn matmul(self_: &Tensor, other: &Tensor) -> Result<Tensor> {
     let (a, b) = (self_.dim(), other.dim());
     ensure!(
@@ -144,11 +144,11 @@ pub fn bilinear(input1: &Tensor, input2: &Tensor, weight: &Tensor, bias: Option<
     let rows = shape::numel(&input1.sizes()[..batch - 1])?;
     let (x, y) = (input1.reshape(&[rows, left])?, input2.reshape(&[rows, right, 1])?);
     let half = x.mm(&weight.permute(&[1, 0, 2])?.reshape(&[left, shape::numel(&[out, right])?])?)?;
-    let made = half.reshape(&[rows, out, right])?.bmm(&y)?;
+    let product = half.reshape(&[rows, out, right])?.bmm(&y)?;
     let mut sizes = DimVec::from_slice(input1.sizes());
     sizes[batch - 1] = out;
-    let made = made.reshape(&sizes)?;
-    bias.map_or_else(|| Ok(made.clone()), |bias| ops::add_tensor(&made, bias, ONE))
+    let product = product.reshape(&sizes)?;
+    bias.map_or_else(|| Ok(product.clone()), |bias| ops::add_tensor(&product, bias, ONE))
 }
 
 /// The products of every element of one vector with every one of another.

@@ -319,7 +319,7 @@ where
         let (x, y) = (Batch::<T>::rows(guarded, a), Batch::<T>::columns(guarded, b));
         let (z, added) = (of_out(guarded, out), addend.map(|addend| of_out(guarded, addend)));
         // SAFETY: the guards are held; `out` has the product's shape, its elements are distinct, and it shares no storage
-        // with the operands (`TensorSpec::for_out` sees to both).
+        // with the operands (`TensorSpec::for_out` ensures both).
         z.packing(&x, || unsafe { z.scale_and_add(&x, &y, added.as_ref(), [alpha, beta]) })
             .map_err(|e| e.context(name))
     })
@@ -337,7 +337,7 @@ pub(crate) struct Batch<T> {
     strides: [isize; 2],
 }
 
-// SAFETY: it only carries an address; the products that use it are given disjoint results.
+// SAFETY: an address only; the products that access it have disjoint results.
 unsafe impl<T> Sync for Batch<T> {}
 
 impl<T> Batch<T> {

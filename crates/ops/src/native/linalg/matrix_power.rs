@@ -19,17 +19,17 @@ pub fn linalg_matrix_power(self_: &Tensor, n: i64) -> Result<Tensor> {
         let one = ops::eye(rows, Some(self_.dtype()), None, Some(self_.device()), None)?;
         return ops::clone(&one.expand(self_.sizes())?, Some(MemoryFormat::Contiguous));
     }
-    let (mut power, mut made, mut left) = (self_.clone(), None::<Tensor>, n);
+    let (mut power, mut result, mut left) = (self_.clone(), None::<Tensor>, n);
     loop {
         if left % 2 == 1 {
-            made = Some(match made {
-                Some(made) => made.matmul(&power)?,
+            result = Some(match result {
+                Some(result) => result.matmul(&power)?,
                 None => power.clone(),
             });
         }
         left /= 2;
-        match made {
-            Some(made) if left == 0 => return if n == 1 { ops::clone(&made, None) } else { Ok(made) },
+        match result {
+            Some(result) if left == 0 => return if n == 1 { ops::clone(&result, None) } else { Ok(result) },
             _ => power = power.matmul(&power)?,
         }
     }

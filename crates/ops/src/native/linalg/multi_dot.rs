@@ -67,7 +67,7 @@ fn multiplied(matrices: &[Tensor], splits: &[Vec<usize>], i: usize, j: usize) ->
     multiplied(matrices, splits, i, k)?.mm(&multiplied(matrices, splits, k + 1, j)?)
 }
 
-/// As [`linalg_multi_dot`], of matrices only; one is itself.
+/// [`linalg_multi_dot`] of matrices only; a single matrix is returned as it is.
 pub fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     for matrix in matrices {
         ensure!(

@@ -92,7 +92,7 @@ pub fn norm(
     ops::linalg_matrix_norm(self_, ord, dim.unwrap_or(&[0, 1]), keepdim, dtype)
 }
 
-/// The matrix norm of that name.
+/// [`norm`] with an order by name, which is that of a matrix norm.
 pub fn norm_named(
     self_: &Tensor,
     ord: &str,

@@ -3,7 +3,7 @@
 use crate::{Tensor, ops};
 use flambeau_core::{DimVec, Result, ScalarType, ensure};
 
-/// The columns `x^0, x^1, ...` or, unless `increasing`, in reverse.
+/// The Vandermonde matrix, with the columns `x^0, x^1, ...`, or in reverse order unless `increasing`.
 pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
     ensure!(x.dim() == 1, Shape, "vander: x must be a one-dimensional tensor.");
     let columns = n.unwrap_or(x.sizes()[0]);
@@ -14,7 +14,7 @@ pub fn vander(x: &Tensor, n: Option<i64>, increasing: bool) -> Result<Tensor> {
 
 /// The same in increasing order, for every vector of a batch.
 pub fn linalg_vander(x: &Tensor, n: Option<i64>) -> Result<Tensor> {
-    // A number is a vector of one.
+    // A scalar is a vector of one element.
     let x = &if x.dim() == 0 { x.reshape(&[1])? } else { x.clone() };
     let columns = n.unwrap_or(x.size(-1)?);
     ensure!(columns > 1, InvalidArgument, "linalg.vander: N must be greater than 1.");

@@ -118,7 +118,7 @@ pub fn attention_weights(
     }
 }
 
-/// The size of a dimension counted from the end, of which 1 is the last.
+/// The size of a dimension, counted from the end: the last one is 1.
 fn last(tensor: &Tensor, back: usize) -> i64 {
     tensor.sizes()[tensor.dim() - back]
 }

@@ -23,7 +23,9 @@ pub use conv_nd::*;
 use crate::native::linalg::matmul::ensure_same_device;
 use crate::structured::TensorSpec;
 use crate::{Tensor, ops};
-use algorithm::{bias_gradient, converted, forward, has_even_rows, input_gradient, weight_gradient};
+use algorithm::{
+    bias_gradient, converted, forward, has_constant_pixel_stride, input_gradient, weight_gradient,
+};
 use flambeau_core::{DimVec, MemoryFormat, Result, Scalar, ensure};
 use params::{Conv, ConvArgs};
 
@@ -86,7 +88,7 @@ fn convolve_into(
     out: &Tensor,
 ) -> Result<()> {
     let p = args.params(weight)?;
-    if !has_even_rows(out) {
+    if !has_constant_pixel_stride(out) {
         let fresh = TensorSpec::like(out, out.sizes()).allocate("convolution")?;
         convolve_into(args, input, weight, bias, &fresh)?;
         return crate::native::factory::copy::copy_(out, &fresh, false);
@@ -228,8 +230,8 @@ pub fn _convolution_double_backward(
             None => term,
         });
     }
-    let or_zeros = |made: Option<Tensor>, like: &Tensor| match made {
-        Some(made) => Ok(made),
+    let or_zeros = |gradient: Option<Tensor>, like: &Tensor| match gradient {
+        Some(gradient) => Ok(gradient),
         None => ops::zeros(like.sizes(), Some(like.dtype()), None, Some(like.device()), None),
     };
     let for_input = gg_weight.map(|gg| backward(self_, gg, [true, false, false])).transpose()?.map(|g| g.0);

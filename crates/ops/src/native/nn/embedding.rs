@@ -24,9 +24,9 @@ pub fn embedding(
     let indices = long_index(NAME, indices)?;
     let mut sizes = DimVec::from_slice(indices.sizes());
     sizes.push(weight.sizes()[1]);
-    let made = TensorSpec::like(weight, &sizes).allocate(NAME)?;
-    if made.device().is_meta() || indices.numel() == 0 {
-        return Ok(made);
+    let output = TensorSpec::like(weight, &sizes).allocate(NAME)?;
+    if output.device().is_meta() || indices.numel() == 0 {
+        return Ok(output);
     }
     let mut index_strides = DimVec::from_slice(indices.strides());
     index_strides.push(0);
@@ -41,8 +41,8 @@ pub fn embedding(
         size: weight.sizes()[0],
         stride: weight.strides()[0],
     };
-    lookup.gather(weight, &indices, &made)?;
-    Ok(made)
+    lookup.gather(weight, &indices, &output)?;
+    Ok(output)
 }
 
 /// The gradient of `weight` of [`embedding`].
@@ -114,9 +114,9 @@ pub fn embedding_dense_backward(
         grad_output.sizes(),
         indices.sizes()
     );
-    let made = TensorSpec::like(grad_output, &[num_weights, width]).allocate(NAME)?;
-    if made.device().is_meta() || made.numel() == 0 {
-        return Ok(made);
+    let output = TensorSpec::like(grad_output, &[num_weights, width]).allocate(NAME)?;
+    if output.device().is_meta() || output.numel() == 0 {
+        return Ok(output);
     }
     let sums =
         if grad_output.dtype().is_reduced_floating_point() { ScalarType::F32 } else { grad_output.dtype() };
@@ -129,10 +129,10 @@ pub fn embedding_dense_backward(
         && grad_output.strides().iter().all(|&stride| stride == 0);
     let grad = if one_row { first_row(grad_output)? } else { grad_output.clone() };
     let grad = if grad.is_contiguous() && sums == grad.dtype() { grad } else { dense(&grad, sums)? };
-    let target = if sums == made.dtype() {
-        made.clone()
+    let target = if sums == output.dtype() {
+        output.clone()
     } else {
-        TensorSpec::like(&grad, made.sizes()).allocate(NAME)?
+        TensorSpec::like(&grad, output.sizes()).allocate(NAME)?
     };
     let indices = dense(&long_index(NAME, indices)?, ScalarType::I64)?;
     let width = width as usize;
@@ -163,10 +163,10 @@ pub fn embedding_dense_backward(
             Ok(())
         })
     })?;
-    if sums != made.dtype() {
-        copy::copy_(&made, &target, false)?;
+    if sums != output.dtype() {
+        copy::copy_(&output, &target, false)?;
     }
-    Ok(made)
+    Ok(output)
 }
 
 /// The first of the rows of the last dimension.

@@ -195,16 +195,16 @@ pub fn _embedding_bag(
     let scale = per_sample_weights.map(row).transpose()?;
     let columns = weight.sizes()[1];
     let integers = |sizes: &[i64]| TensorSpec::like(&indices, sizes).allocate(NAME);
-    let made = TensorSpec::like(weight, &[count, columns]).allocate(NAME)?;
+    let output = TensorSpec::like(weight, &[count, columns]).allocate(NAME)?;
     let (offset2bag, bag_size) = (integers(indices.sizes())?, integers(&[count])?);
-    let max_rows = integers(if mode == BagMode::Max { made.sizes() } else { bag_size.sizes() })?;
-    if !made.device().is_meta() {
+    let max_rows = integers(if mode == BagMode::Max { output.sizes() } else { bag_size.sizes() })?;
+    if !output.device().is_meta() {
         let reads = [weight, &indices, &offsets, scale.as_ref().unwrap_or(weight)];
-        let writes = [&made, &offset2bag, &bag_size, &max_rows];
+        let writes = [&output, &offset2bag, &bag_size, &max_rows];
         let kind = (mode, scale.is_some(), padding_idx);
         dispatch_all_types!(floats, weight.dtype(), NAME, T => run_bags::<T>(reads, writes, kind))?;
     }
-    Ok((made, offset2bag, bag_size, max_rows))
+    Ok((output, offset2bag, bag_size, max_rows))
 }
 
 fn run_bags<T: PoolElement + Element + Pod>(

@@ -59,7 +59,7 @@ fn check_grid(input: &Tensor, grid: &Tensor, sizes: &[i64], dims: usize) -> Resu
     ensure!(
         pixels.is_some_and(|pixels| pixels < i64::from(NO_PIXEL)),
         NotImplemented,
-        "{NAME}: sample_images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
+        "{NAME}: images of more than 2^32 - 2 pixels are not implemented, but input has sizes {sizes:?}"
     );
     ensure!(
         sizes[2..].iter().all(|size| *size > 0),
@@ -109,10 +109,11 @@ fn sample_images<N: Numeric>(
 }
 
 /// Computes `made` from `from`, in f32 or f64.
-fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
+fn run(how: &Sampling, [grid, from, output]: [&Tensor; 3], spatial: &[i64], transposed: bool) -> Result<()> {
     let (grid, from) = (converted(grid)?, converted(from)?);
-    let direct = from.dtype() == made.dtype();
-    let wide = if direct { made.clone() } else { TensorSpec::like(&from, made.sizes()).allocate(NAME)? };
+    let direct = from.dtype() == output.dtype();
+    let wide =
+        if direct { output.clone() } else { TensorSpec::like(&from, output.sizes()).allocate(NAME)? };
     crate::native::factory::copy::zero_(&wide)?;
     let (sizes, tensors) =
         (spatial.iter().map(|size| *size as usize).collect::<Vec<_>>(), [&grid, &from, &wide]);
@@ -123,7 +124,7 @@ fn run(how: &Sampling, [grid, from, made]: [&Tensor; 3], spatial: &[i64], transp
             other => bail!(NotImplemented, "\"grid_sampler\" not implemented for '{other}'"),
         }
     }
-    if direct { Ok(()) } else { ops::copy_(made, &wide, false) }
+    if direct { Ok(()) } else { ops::copy_(output, &wide, false) }
 }
 
 /// The samples of `input` at the coordinates of `grid`, differentiated `orders[d]` times along dimension `d`.
@@ -138,11 +139,11 @@ pub fn _grid_sample(
     let (dims, how) = (orders.len(), Sampling::new(interpolation_mode, padding_mode, align_corners, orders)?);
     check_grid(input, grid, input.sizes(), dims)?;
     let sizes: DimVec = input.sizes()[..2].iter().chain(&grid.sizes()[1..=dims]).copied().collect();
-    let made = TensorSpec::like(input, &sizes).allocate(NAME)?;
-    if !made.device().is_meta() && made.numel() > 0 {
-        run(&how, [grid, input, &made], &input.sizes()[2..], false)?;
+    let output = TensorSpec::like(input, &sizes).allocate(NAME)?;
+    if !output.device().is_meta() && output.numel() > 0 {
+        run(&how, [grid, input, &output], &input.sizes()[2..], false)?;
     }
-    Ok(made)
+    Ok(output)
 }
 
 /// The transpose of [`_grid_sample`]: the gradient of its input, given that of its result.
@@ -164,11 +165,11 @@ pub fn _grid_sample_transposed(
         "{NAME}: expected `grad_output` of sizes {sizes:?} but got {:?}",
         grad_output.sizes()
     );
-    let made = TensorSpec::like(grad_output, input_size).allocate(NAME)?;
-    if !made.device().is_meta() && made.numel() > 0 {
-        run(&how, [grid, grad_output, &made], &input_size[2..], true)?;
+    let output = TensorSpec::like(grad_output, input_size).allocate(NAME)?;
+    if !output.device().is_meta() && output.numel() > 0 {
+        run(&how, [grid, grad_output, &output], &input_size[2..], true)?;
     }
-    Ok(made)
+    Ok(output)
 }
 
 /// The gradient of [`_grid_sample`] with respect to the grid: along each dimension, the samples differentiated once more.
@@ -214,7 +215,7 @@ fn backward(
 
 macro_rules! samplers {
     ($($dims:literal $forward:ident $backward:ident;)*) => {$(
-        #[doc = concat!("Samples of sample_images over ", $dims, " dimensions.")]
+        #[doc = concat!("Samples of images over ", $dims, " dimensions.")]
         pub fn $forward(
             input: &Tensor,
             grid: &Tensor,
@@ -246,7 +247,7 @@ samplers! {
     3 grid_sampler_3d grid_sampler_3d_backward;
 }
 
-/// Samples of sample_images over two or three dimensions.
+/// Samples of images over two or three dimensions.
 pub fn grid_sampler(
     input: &Tensor,
     grid: &Tensor,

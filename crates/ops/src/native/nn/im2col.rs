@@ -75,8 +75,8 @@ fn batched(name: &str, self_: &Tensor, rank: usize) -> Result<(Tensor, bool)> {
 }
 
 /// The inverse of [`batched`].
-fn unbatched(made: Tensor, is_unbatched: bool) -> Result<Tensor> {
-    if is_unbatched { made.squeeze_dim(0) } else { Ok(made) }
+fn unbatched(output: Tensor, is_unbatched: bool) -> Result<Tensor> {
+    if is_unbatched { output.squeeze_dim(0) } else { Ok(output) }
 }
 
 /// The windows of an image as columns.

@@ -109,12 +109,12 @@ pub fn native_layer_norm_backward(
     let kernel = computing_type(input.dtype());
     let (mean, rstd) = (contiguous(mean, kernel)?, contiguous(rstd, kernel)?);
     let grad_input = if output_mask[0] {
-        let made = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
+        let grad = TensorSpec::like(input, input.sizes()).allocate(NAME)?;
         if !input.device().is_meta() {
             let weight = parameter(weight, kernel)?;
-            layer_norm_backward_rows([grad_out, input], Some(&mean), &rstd, weight.as_ref(), &made, mask)?;
+            layer_norm_backward_rows([grad_out, input], Some(&mean), &rstd, weight.as_ref(), &grad, mask)?;
         }
-        made
+        grad
     } else {
         no_gradient(input)?
     };

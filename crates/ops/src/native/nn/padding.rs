@@ -21,7 +21,7 @@ fn padded(
         n + 2,
         self_.sizes()
     );
-    let mut made = self_.clone();
+    let mut output = self_.clone();
     for (pair, d) in padding.chunks(2).zip((0..rank).rev()) {
         let size = self_.sizes()[d];
         ensure!(
@@ -42,9 +42,9 @@ fn padded(
         let indices = fallible::collect((-pair[0]..size + pair[1]).map(|index| source(index, size)))
             .map_err(|e| e.context(name))?;
         let count = indices.len() as i64;
-        made = made.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
+        output = output.index_select(d as i64, &Tensor::from_vec(indices, &[count])?.to(self_.device())?)?;
     }
-    if padding.iter().all(|p| *p == 0) { ops::clone(&made, None) } else { Ok(made) }
+    if padding.iter().all(|p| *p == 0) { ops::clone(&output, None) } else { Ok(output) }
 }
 
 /// Reflects an index at the border, which is not repeated.

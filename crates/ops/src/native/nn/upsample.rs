@@ -94,12 +94,12 @@ impl Resizing {
             input.dtype()
         );
         let dtype = input.dtype();
-        let mut made =
+        let mut output =
             if self.kind.copies_elements() { input.clone() } else { input.to(computing_type(dtype))? };
         for (d, size) in sizes.iter().enumerate() {
-            made = self.along(&made, 2 + d as i64, *size, scales[d])?;
+            output = self.along(&output, 2 + d as i64, *size, scales[d])?;
         }
-        ops::clone(&made.to(dtype)?, Some(input.suggest_memory_format()))
+        ops::clone(&output.to(dtype)?, Some(input.suggest_memory_format()))
     }
 
     /// Resizes one dimension.

@@ -5,7 +5,7 @@ use crate::vectorized::Convert;
 use crate::{Tensor, dispatch_all_types, ops};
 use flambeau_core::{Element, Generator, MemoryFormat, Result, Scalar, ScalarType, ensure};
 
-/// The generator given, or the one of the process.
+/// The given generator, or the default one of the process.
 pub(crate) fn generator_or_default(generator: Option<&Generator>) -> &Generator {
     generator.unwrap_or_else(|| Generator::default_cpu())
 }
@@ -233,7 +233,7 @@ fn exact_integer_range(dtype: ScalarType) -> (i64, i64) {
 /// The largest number with at most so many significant bits that is not above `value`.
 fn rounded_down(value: i64, digits: u32) -> i64 {
     let excess = (64 - value.unsigned_abs().leading_zeros()).saturating_sub(digits);
-    // A shift rounds down, whatever the sign.
+    // An arithmetic shift rounds down for both signs.
     value.checked_shr(excess).map_or(value, |short| short << excess)
 }
 
@@ -335,14 +335,14 @@ pub fn bernoulli_tensor(self_: &Tensor, p: &Tensor, generator: Option<&Generator
 
 /// Ones with the probabilities that `self_` gives, and zeros.
 pub fn bernoulli(self_: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    bernoulli_tensor(&made, self_, generator)?;
-    Ok(made)
+    let output = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
+    bernoulli_tensor(&output, self_, generator)?;
+    Ok(output)
 }
 
 /// Ones of probability `p`, and zeros, in the sizes of `self_`.
 pub fn bernoulli_p(self_: &Tensor, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    bernoulli_float(&made, p, generator)?;
-    Ok(made)
+    let output = ops::empty_like(self_, None, None, None, None, Some(MemoryFormat::Contiguous))?;
+    bernoulli_float(&output, p, generator)?;
+    Ok(output)
 }

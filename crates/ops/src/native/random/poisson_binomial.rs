@@ -156,12 +156,12 @@ fn counted<const N: usize>(
             parameter.dtype()
         );
     }
-    let made =
+    let counts =
         TensorSpec::like(parameters[0], parameters[0].sizes()).with_dtype(ScalarType::F64).allocate(name)?;
-    if !made.device().is_meta() {
+    if !counts.device().is_meta() {
         let wide: Vec<Tensor> = parameters.into_iter().map(in_f64).collect::<Result<_>>()?;
-        let philox = generator_or_default(generator).reserve_words(made.numel(), 2 * UNIFORMS)?;
-        with_slices(name, &wide.iter().collect::<Vec<_>>(), &[&made], |s| {
+        let philox = generator_or_default(generator).reserve_words(counts.numel(), 2 * UNIFORMS)?;
+        with_slices(name, &wide.iter().collect::<Vec<_>>(), &[&counts], |s| {
             let mut from: [&[f64]; N] = [&[]; N];
             for (nr, from) in from.iter_mut().enumerate() {
                 *from = s.read::<f64>(nr)?;
@@ -174,7 +174,7 @@ fn counted<const N: usize>(
             Ok(())
         })?;
     }
-    made.to(dtype)
+    counts.to(dtype)
 }
 
 /// Counts of events at the rates that `self_` gives: of the Poisson distribution.

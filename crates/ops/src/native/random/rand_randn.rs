@@ -29,25 +29,25 @@ macro_rules! factories {
             device: Option<Device>,
             pin_memory: Option<bool>,
         ) -> Result<Tensor> {
-            let made = ops::empty_memory_format(size, dtype.or($dtype), layout, device, pin_memory, None)?;
+            let output = ops::empty_memory_format(size, dtype.or($dtype), layout, device, pin_memory, None)?;
             let fill: fn(&Tensor, Option<&Generator>, ($($ty,)*)) -> Result<()> = $fill;
-            fill(&made, generator, ($($arg,)*))?;
-            Ok(made)
+            fill(&output, generator, ($($arg,)*))?;
+            Ok(output)
         }
     )*};
 }
 
 factories! {
     /// Uniform numbers from 0 to below 1.
-    fn rand, rand_generator() = |made, generator, ()| ops::uniform_(made, 0.0, 1.0, generator), None;
+    fn rand, rand_generator() = |output, generator, ()| ops::uniform_(output, 0.0, 1.0, generator), None;
     /// Normal numbers of mean 0 and standard deviation 1.
-    fn randn, randn_generator() = |made, generator, ()| ops::normal_(made, 0.0, 1.0, generator), None;
+    fn randn, randn_generator() = |output, generator, ()| ops::normal_(output, 0.0, 1.0, generator), None;
     /// Integers from 0 to below `high`.
     fn randint, randint_generator(high: i64) =
-        |made, generator, (high,)| ops::random__from(made, 0, Some(high), generator), Some(ScalarType::I64);
+        |output, generator, (high,)| ops::random__from(output, 0, Some(high), generator), Some(ScalarType::I64);
     /// Integers from `low` to below `high`.
     fn randint_low, randint_low_generator(low: i64, high: i64) =
-        |made, generator, (low, high)| ops::random__from(made, low, Some(high), generator), Some(ScalarType::I64);
+        |output, generator, (low, high)| ops::random__from(output, low, Some(high), generator), Some(ScalarType::I64);
 }
 
 /// Uniform numbers in the sizes of another tensor.
@@ -59,9 +59,9 @@ pub fn rand_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let made = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    ops::uniform_(&made, 0.0, 1.0, None)?;
-    Ok(made)
+    let output = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    ops::uniform_(&output, 0.0, 1.0, None)?;
+    Ok(output)
 }
 
 /// Normal numbers in the sizes of another tensor.
@@ -73,9 +73,9 @@ pub fn randn_like(
     pin_memory: Option<bool>,
     memory_format: Option<MemoryFormat>,
 ) -> Result<Tensor> {
-    let made = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
-    ops::normal_(&made, 0.0, 1.0, None)?;
-    Ok(made)
+    let output = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+    ops::normal_(&output, 0.0, 1.0, None)?;
+    Ok(output)
 }
 
 /// Defines operators that return integers from `low` to below `high` in the sizes of another tensor.
@@ -93,10 +93,10 @@ macro_rules! randints_like {
             pin_memory: Option<bool>,
             memory_format: Option<MemoryFormat>,
         ) -> Result<Tensor> {
-            let made = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
+            let output = ops::empty_like(self_, dtype, layout, device, pin_memory, memory_format)?;
             let generator: [Option<&Generator>; 1] = [None $(.or($generator))?];
-            ops::random__from(&made, $low, Some($high), generator[0])?;
-            Ok(made)
+            ops::random__from(&output, $low, Some($high), generator[0])?;
+            Ok(output)
         }
     )*};
 }
@@ -124,16 +124,16 @@ pub fn normal(
     device: Option<Device>,
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let made = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
-    ops::normal_(&made, mean, std, generator)?;
-    Ok(made)
+    let output = ops::empty_memory_format(size, dtype, layout, device, pin_memory, None)?;
+    ops::normal_(&output, mean, std, generator)?;
+    Ok(output)
 }
 
 /// Normal numbers of mean 0 in the sizes of `like`.
 fn centered_normal(like: &Tensor, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
-    let made = ops::empty_like(like, None, None, None, None, Some(MemoryFormat::Contiguous))?;
-    ops::normal_(&made, 0.0, std, generator)?;
-    Ok(made)
+    let output = ops::empty_like(like, None, None, None, None, Some(MemoryFormat::Contiguous))?;
+    ops::normal_(&output, 0.0, std, generator)?;
+    Ok(output)
 }
 
 /// Normal numbers, each with its own mean.
@@ -159,6 +159,6 @@ pub fn normal_tensor_tensor(mean: &Tensor, std: &Tensor, generator: Option<&Gene
     let sizes = shape::broadcast(mean.sizes(), std.sizes()).map_err(|e| e.context("normal"))?;
     let std = ops::expand(std, &sizes, false)?;
     let deviation = normal_float_tensor(0.0, &std, generator)?;
-    let made = ops::add_tensor(&deviation, mean, Scalar::Int(1))?;
-    ops::_to_copy(&made, Some(mean.dtype()), None, None, None, false, None)
+    let output = ops::add_tensor(&deviation, mean, Scalar::Int(1))?;
+    ops::_to_copy(&output, Some(mean.dtype()), None, None, None, false, None)
 }

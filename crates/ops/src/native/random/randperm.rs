@@ -29,16 +29,16 @@ pub fn randperm_generator(
     let dtype = dtype.unwrap_or(ScalarType::I64);
     ensure!(n >= 0, InvalidArgument, "randperm: Trying to create tensor with negative dimension {n}: [{n}]");
     Scalar::Int(n).check_range(dtype).map_err(|e| e.context("randperm"))?;
-    let made = ops::empty_memory_format(&[n], Some(dtype), layout, device, pin_memory, None)?;
-    if made.device().is_meta() {
-        return Ok(made);
+    let output = ops::empty_memory_format(&[n], Some(dtype), layout, device, pin_memory, None)?;
+    if output.device().is_meta() {
+        return Ok(output);
     }
     let mut order = fallible::collect(0..n).map_err(|e| e.context("randperm"))?;
     shuffle(&mut order, generator_or_default(generator).reserve_words(n, 2)?);
     dispatch_all_types!(numbers, dtype, "randperm", T => {
-        loops::generate_by_index::<T>("randperm", &made, |i| T::from_scalar(Scalar::Int(order[i])))
+        loops::generate_by_index::<T>("randperm", &output, |i| T::from_scalar(Scalar::Int(order[i])))
     })?;
-    Ok(made)
+    Ok(output)
 }
 
 /// The Fisher-Yates shuffle: swaps element `i` with a random one from `i` on.

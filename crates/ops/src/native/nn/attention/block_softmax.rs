@@ -12,7 +12,7 @@ const RUN: usize = 64;
 /// The scores of a block: a row for each key, a column for each query.
 #[derive(Clone, Copy)]
 pub(super) struct Scores<T> {
-    pub(super) at: *mut T,
+    pub(super) ptr: *mut T,
     /// From one row to the next.
     pub(super) pitch: usize,
     pub(super) keys: usize,
@@ -114,14 +114,14 @@ impl<T: Copy> Group<T> {
         unsafe {
             for key in (0..whole).step_by(4) {
                 for (i, max_score) in four.iter_mut().enumerate() {
-                    *max_score = self.load::<I>(self.scores.at, key + i).max(*max_score);
+                    *max_score = self.load::<I>(self.scores.ptr, key + i).max(*max_score);
                 }
             }
             for key in whole..self.all_visible {
-                four[0] = self.load::<I>(self.scores.at, key).max(four[0]);
+                four[0] = self.load::<I>(self.scores.ptr, key).max(four[0]);
             }
             for key in self.all_visible..self.any_visible {
-                let score = self.load::<I>(self.scores.at, key);
+                let score = self.load::<I>(self.scores.ptr, key);
                 four[1] = T::Vector::select(self.hidden(key), lowest, score).max(four[1]);
             }
         }
@@ -138,26 +138,26 @@ impl<T: Copy> Group<T> {
     where
         T: FloatLanes<I>,
     {
-        let (at, zero) = (self.scores.at, T::Vector::zero());
+        let (ptr, zero) = (self.scores.ptr, T::Vector::zero());
         let mut total = zero;
         // SAFETY: rows below `keys`.
         unsafe {
             for start in (0..self.any_visible).step_by(RUN) {
                 let (end, mut sum) = ((start + RUN).min(self.any_visible), zero);
                 for key in start..end.min(self.all_visible) {
-                    let weight = (self.load::<I>(at, key) - shift).exp();
-                    self.store::<I>(at, key, weight);
+                    let weight = (self.load::<I>(ptr, key) - shift).exp();
+                    self.store::<I>(ptr, key, weight);
                     sum = sum + weight;
                 }
                 for key in start.max(self.all_visible)..end {
-                    let weight = (self.load::<I>(at, key) - shift).exp();
+                    let weight = (self.load::<I>(ptr, key) - shift).exp();
                     let weight = T::Vector::select(self.hidden(key), zero, weight);
-                    self.store::<I>(at, key, weight);
+                    self.store::<I>(ptr, key, weight);
                     sum = sum + weight;
                 }
                 total = total + sum;
             }
-            self.zero_hidden::<I>(at);
+            self.zero_hidden::<I>(ptr);
         }
         total
     }
@@ -171,28 +171,28 @@ impl<T: Copy> Group<T> {
     where
         T: FloatLanes<I>,
     {
-        let (at, zero) = (self.scores.at, T::Vector::zero());
+        let (ptr, zero) = (self.scores.ptr, T::Vector::zero());
         let mut total = zero;
         // SAFETY: rows below `keys`.
         unsafe {
             for start in (0..self.any_visible).step_by(RUN) {
                 let (end, mut sum) = ((start + RUN).min(self.any_visible), zero);
                 for key in start..end.min(self.all_visible) {
-                    let weight = (self.load::<I>(at, key) - shift).exp() * inverse;
-                    self.store::<I>(at, key, weight);
+                    let weight = (self.load::<I>(ptr, key) - shift).exp() * inverse;
+                    self.store::<I>(ptr, key, weight);
                     sum = weight.mul_add(self.load::<I>(score_grads, key), sum);
                 }
                 for key in start.max(self.all_visible)..end {
                     let hidden = self.hidden(key);
-                    let weight = (self.load::<I>(at, key) - shift).exp() * inverse;
+                    let weight = (self.load::<I>(ptr, key) - shift).exp() * inverse;
                     let weight = T::Vector::select(hidden, zero, weight);
-                    self.store::<I>(at, key, weight);
+                    self.store::<I>(ptr, key, weight);
                     let score_grad = T::Vector::select(hidden, zero, self.load::<I>(score_grads, key));
                     sum = weight.mul_add(score_grad, sum);
                 }
                 total = total + sum;
             }
-            self.zero_hidden::<I>(at);
+            self.zero_hidden::<I>(ptr);
         }
         total
     }
@@ -210,11 +210,11 @@ impl<T: Copy> Group<T> {
         unsafe {
             for key in 0..self.all_visible {
                 let score_grad = self.load::<I>(score_grads, key) - mean;
-                self.store::<I>(score_grads, key, self.load::<I>(self.scores.at, key) * score_grad);
+                self.store::<I>(score_grads, key, self.load::<I>(self.scores.ptr, key) * score_grad);
             }
             for key in self.all_visible..self.any_visible {
                 let score_grad =
-                    self.load::<I>(self.scores.at, key) * (self.load::<I>(score_grads, key) - mean);
+                    self.load::<I>(self.scores.ptr, key) * (self.load::<I>(score_grads, key) - mean);
                 let score_grad = T::Vector::select(self.hidden(key), T::Vector::zero(), score_grad);
                 self.store::<I>(score_grads, key, score_grad);
             }
@@ -273,7 +273,7 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I> for SoftmaxScoresBackward<T> {
 /// Rows of a matrix, each with adjacent elements.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<T> {
-    pub(super) at: *mut T,
+    pub(super) ptr: *mut T,
     /// From one row to the next.
     pub(super) pitch: isize,
     pub(super) count: usize,
@@ -293,7 +293,7 @@ impl<I: Isa, T: FloatLanes<I>> Kernel<I> for Scale<T> {
         for i in 0..rows.count {
             // SAFETY: row `i`, and its factor.
             unsafe {
-                let (row, factor) = (rows.at.offset(i as isize * rows.pitch), factors.add(i).read());
+                let (row, factor) = (rows.ptr.offset(i as isize * rows.pitch), factors.add(i).read());
                 let factor = T::Vector::splat(factor.widen());
                 for first in (0..rows.width).step_by(T::Vector::LANES) {
                     let count = T::Vector::LANES.min(rows.width - first);

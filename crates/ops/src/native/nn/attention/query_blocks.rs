@@ -41,7 +41,7 @@ impl<'a, T> Batch<'a, T> {
         Batch { first: guarded.ptr(view).cast(), sizes: view.sizes(), strides: view.strides() }
     }
 
-    fn at(&self, mut index: usize) -> Matrix<T> {
+    fn matrix(&self, mut index: usize) -> Matrix<T> {
         let outer = self.sizes.len() - 2;
         let mut offset = 0;
         for (size, stride) in self.sizes[..outer].iter().zip(self.strides).rev() {
@@ -49,20 +49,20 @@ impl<'a, T> Batch<'a, T> {
             index /= *size as usize;
         }
         let strides = [self.strides[outer] as isize, self.strides[outer + 1] as isize];
-        Matrix { at: self.first.wrapping_offset(offset), strides }
+        Matrix { ptr: self.first.wrapping_offset(offset), strides }
     }
 }
 
 #[derive(Clone, Copy)]
 struct Matrix<T> {
-    at: *mut T,
+    ptr: *mut T,
     strides: [isize; 2],
 }
 
 impl<T> Matrix<T> {
     /// Without the first rows.
     fn below(self, row: usize) -> Self {
-        Matrix { at: self.at.wrapping_offset(row as isize * self.strides[0]), ..self }
+        Matrix { ptr: self.ptr.wrapping_offset(row as isize * self.strides[0]), ..self }
     }
 
     /// Without the first columns.
@@ -86,7 +86,7 @@ unsafe fn multiply<T: GemmElement>(
     beta: T::Scalar,
 ) {
     let (a_strides, b_strides, c_strides) = (a.strides, b.strides, c.strides);
-    let (a, b, c, addend) = (a.at, b.at, c.at, None);
+    let (a, b, c, addend) = (a.ptr, b.ptr, c.ptr, None);
     let product = Gemm { m, n, k, a, a_strides, b, b_strides, c, c_strides, alpha, beta, addend };
     // SAFETY: the caller's conditions.
     unsafe { gemm(Isa::detected(), &product) }
@@ -208,29 +208,29 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
     }
 
     fn statistics(&self, head: usize, query: usize) -> Statistics<T> {
-        let at = |of: Batch<'_, T>| of.first.wrapping_add(head * self.queries + query);
-        Statistics { max_score: at(self.max_score), inverse: at(self.inverse) }
+        let element = |of: Batch<'_, T>| of.first.wrapping_add(head * self.queries + query);
+        Statistics { max_score: element(self.max_score), inverse: element(self.inverse) }
     }
 
     /// The scores of a block of queries for the keys visible to it.
     ///
     /// # Safety
-    /// - The operands are readable, and `at` takes `keys` rows.
-    unsafe fn score(&self, head: usize, queries: &Range<usize>, keys: usize, at: *mut T) -> Scores<T> {
+    /// - The operands are readable, and `ptr` takes `keys` rows.
+    unsafe fn score(&self, head: usize, queries: &Range<usize>, keys: usize, ptr: *mut T) -> Scores<T> {
         let (pitch, n) = (self.pitch(), queries.len());
-        let scores = Matrix { at, strides: [pitch as isize, 1] };
-        let query = self.query.at(head).below(queries.start);
+        let scores = Matrix { ptr, strides: [pitch as isize, 1] };
+        let query = self.query.matrix(head).below(queries.start);
         let beta = T::from_f64(if self.bias.is_some() { 1.0 } else { 0.0 });
         let factors = [T::from_f64(self.scale), beta];
         // SAFETY: the caller's conditions.
         unsafe {
             if let Some(bias) = &self.bias {
-                copy_transposed(bias.at(head).below(queries.start), scores, [keys, n]);
+                copy_transposed(bias.matrix(head).below(queries.start), scores, [keys, n]);
             }
-            self.keys_by_queries(queries, self.depth, [self.key.at(head), query, scores], factors);
+            self.keys_by_queries(queries, self.depth, [self.key.matrix(head), query, scores], factors);
         }
         let visible_to_first = if self.is_causal { queries.start + 1 } else { keys };
-        Scores { at, pitch, keys, queries: n, visible_to_first }
+        Scores { ptr, pitch, keys, queries: n, visible_to_first }
     }
 
     /// `out = weights * value`, and the statistics.
@@ -245,7 +245,7 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
             for item in part {
                 let (head, (queries, keys)) = (item / self.blocks(), self.block(item % self.blocks()));
                 // SAFETY: the caller's conditions; each block writes rows of its own.
-                unsafe { self.forward_block(head, queries, keys, buffer.as_mut_ptr(), out.at(head)) }
+                unsafe { self.forward_block(head, queries, keys, buffer.as_mut_ptr(), out.matrix(head)) }
             }
         });
     }
@@ -261,12 +261,12 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
         out: Matrix<T>,
     ) {
         let (statistics, out) = (self.statistics(head, queries.start), out.below(queries.start));
-        let rows = Rows { at: out.at, pitch: out.strides[0], count: queries.len(), width: self.width };
+        let rows = Rows { ptr: out.ptr, pitch: out.strides[0], count: queries.len(), width: self.width };
         // SAFETY: the caller's conditions.
         unsafe {
             let scores = self.score(head, &queries, keys, buffer);
             T::softmax_scores(scores, statistics);
-            let operands = [matrix(scores), self.value.at(head), out];
+            let operands = [matrix(scores), self.value.matrix(head), out];
             self.over_keys(&queries, self.width, operands, T::from_f64(1.0));
             T::scale(rows, statistics.inverse);
         }
@@ -284,13 +284,13 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
             let mut buffer = Scratch::new::<T>(2 * block);
             let buffer: *mut T = buffer.as_mut_ptr();
             for head in part {
-                let to = [to[0].at(head), to[1].at(head), to[2].at(head)];
+                let to = [to[0].matrix(head), to[1].matrix(head), to[2].matrix(head)];
                 // Most keys are visible to the last block: it sets their gradients, the other blocks add to them.
                 for index in (0..self.blocks()).rev() {
                     let beta = T::from_f64(if index + 1 == self.blocks() { 0.0 } else { 1.0 });
                     let buffers = [buffer, buffer.wrapping_add(block)];
                     // SAFETY: the caller's conditions; each head writes matrices of its own.
-                    unsafe { self.backward_block(head, index, buffers, grad.at(head), to, beta) }
+                    unsafe { self.backward_block(head, index, buffers, grad.matrix(head), to, beta) }
                 }
             }
         });
@@ -309,16 +309,16 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
     ) {
         let (queries, keys) = self.block(index);
         let (grad, to_query) = (grad.below(queries.start), to_query.below(queries.start));
-        let query = self.query.at(head).below(queries.start);
-        let (key, value) = (self.key.at(head), self.value.at(head));
+        let query = self.query.matrix(head).below(queries.start);
+        let (key, value) = (self.key.matrix(head), self.value.matrix(head));
         let (one, zero, scale) = (T::from_f64(1.0), T::from_f64(0.0), T::from_f64(self.scale));
         // SAFETY: the caller's conditions.
         unsafe {
             let scores = self.score(head, &queries, keys, scores);
             let weights = matrix(scores);
-            let score_grads = Matrix { at: score_grads, ..weights };
+            let score_grads = Matrix { ptr: score_grads, ..weights };
             self.keys_by_queries(&queries, self.width, [value, grad, score_grads], [one, zero]);
-            T::softmax_scores_backward(scores, self.statistics(head, queries.start), score_grads.at);
+            T::softmax_scores_backward(scores, self.statistics(head, queries.start), score_grads.ptr);
             self.over_queries(&queries, self.width, [weights, grad, to_value], [one, beta]);
             self.over_queries(&queries, self.depth, [score_grads, query, to_key], [scale, beta]);
             self.over_keys(&queries, self.depth, [score_grads, key, to_query], scale);
@@ -328,7 +328,7 @@ impl<T: GemmElement<Scalar = T> + AttentionElement> Attention<'_, T> {
 
 /// A block as a matrix with a row for each key.
 fn matrix<T>(scores: Scores<T>) -> Matrix<T> {
-    Matrix { at: scores.at, strides: [scores.pitch as isize, 1] }
+    Matrix { ptr: scores.ptr, strides: [scores.pitch as isize, 1] }
 }
 
 /// `to = from^T`, with these sizes of `to`, a few rows at a time, so that all elements of a cache line of `from` are read while
@@ -343,8 +343,8 @@ unsafe fn copy_transposed<T: Copy>(from: Matrix<T>, to: Matrix<T>, [rows, column
             for i in first..rows.min(first + CACHE_LINE) {
                 // SAFETY: row `i`, column `j` of both.
                 unsafe {
-                    let value = column.at.offset(i as isize * column.strides[1]).read();
-                    to.below(i).at.add(j).write(value);
+                    let value = column.ptr.offset(i as isize * column.strides[1]).read();
+                    to.below(i).ptr.add(j).write(value);
                 }
             }
         }

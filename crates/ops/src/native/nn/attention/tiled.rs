@@ -188,8 +188,8 @@ pub fn tiled_attention_backward(
             tensor.sizes()
         );
     }
-    let made = |like: &Tensor| laid_out_like(like, like.sizes()).allocate(BACKWARD);
-    let to = [made(query)?, made(key)?, made(value)?];
+    let gradient = |like: &Tensor| laid_out_like(like, like.sizes()).allocate(BACKWARD);
+    let to = [gradient(query)?, gradient(key)?, gradient(value)?];
     if query.device().is_meta() {
         let [query, key, value] = to;
         return Ok((query, key, value));

@@ -18,15 +18,15 @@ use std::ops::{Add, Mul};
 
 /// Whether the pixels of each channel are at a constant stride, across rows and planes too. The strides of dimensions of size 1
 /// are ignored.
-pub(super) fn has_even_rows(tensor: &Tensor) -> bool {
+pub(super) fn has_constant_pixel_stride(tensor: &Tensor) -> bool {
     let spatial = tensor.sizes().iter().zip(tensor.strides()).skip(2).filter(|(size, _)| **size != 1);
     let steps: SmallVec<[_; 3]> = spatial.collect();
     steps.windows(2).all(|pair| *pair[0].1 == pair[1].1.saturating_mul(*pair[1].0))
 }
 
-/// The same tensor, or a copy for which [`has_even_rows`] holds.
-fn even(tensor: &Tensor) -> Result<Tensor> {
-    if has_even_rows(tensor) { view::alias(tensor) } else { contiguous(tensor) }
+/// The same tensor, or a copy for which [`has_constant_pixel_stride`] holds.
+fn with_constant_pixel_stride(tensor: &Tensor) -> Result<Tensor> {
+    if has_constant_pixel_stride(tensor) { view::alias(tensor) } else { contiguous(tensor) }
 }
 
 fn contiguous(tensor: &Tensor) -> Result<Tensor> {
@@ -43,7 +43,7 @@ fn images<T>(guarded: Guarded<'_>, tensor: &Tensor) -> Images<T> {
     let along = |d: usize| (d + rank).checked_sub(3).filter(|dim| *dim >= 2).map_or(0, |dim| s[dim]);
     let pixel = (2..rank).rev().find(|d| sizes[*d] != 1).map_or(s[rank - 1], |d| s[d]);
     let strides = [s[0], s[1], along(0), along(1), pixel].map(|s| s as isize);
-    Images { at: guarded.ptr(view).cast(), strides }
+    Images { ptr: guarded.ptr(view).cast(), strides }
 }
 
 enum ConvAlgorithm {
@@ -150,8 +150,8 @@ fn forward_with<T>(
     with_scratch("convolution", &[x, w, bias.unwrap_or(w)], &[y], |guarded| {
         let bias =
             bias.map(|b| (SendPtr(guarded.ptr(b.strided_view()).cast::<T>()), b.strides()[0] as isize));
-        // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has even rows and shares no storage with what
-        // is read.
+        // SAFETY: the guards are held; sizes were checked; `w` is contiguous, `y` has a constant pixel stride and shares no
+        // storage with what is read.
         unsafe {
             run(
                 conv,
@@ -167,7 +167,7 @@ fn forward_with<T>(
 
 /// The gradient of the input of `conv`, which has `sizes`, given that of its output. Half precision is summed in f32.
 pub(super) fn input_gradient(conv: &Conv, gy: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let (gy, w) = (&even(&upcast_half(gy)?)?, &contiguous(&upcast_half(w)?)?);
+    let (gy, w) = (&with_constant_pixel_stride(&upcast_half(gy)?)?, &contiguous(&upcast_half(w)?)?);
     let spec = TensorSpec::like(gy, sizes).with_format(gy.suggest_memory_format());
     let gx = spec.allocate("convolution_backward")?;
     let back = match conv.flipped() {
@@ -267,7 +267,7 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
 ) -> Result<()> {
     with_scratch("convolution_backward", &[gy, w], &[gx], |guarded| {
         let weights = SendPtr(guarded.ptr(w.strided_view()).cast::<T>());
-        // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has even rows and `w` is contiguous.
+        // SAFETY: the guards are held; sizes were checked; `gx` is fresh, `gy` has a constant pixel stride and `w` is contiguous.
         unsafe {
             match back {
                 Some(back) => {
@@ -285,7 +285,7 @@ fn input_gradient_of<T: GemmElement + Element + Accumulate>(
 
 /// The gradient of the weights of `conv`, which have `sizes`. Half precision is summed in f32.
 pub(super) fn weight_gradient(conv: &Conv, gy: &Tensor, x: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    let (gy, x) = (&even(&upcast_half(gy)?)?, &upcast_half(x)?);
+    let (gy, x) = (&with_constant_pixel_stride(&upcast_half(gy)?)?, &upcast_half(x)?);
     let partial_sizes = [&[gradient::parts(conv) as i64], sizes].concat();
     let partial = TensorSpec::like(gy, &partial_sizes).allocate("convolution_backward")?;
     if conv.images == 0 || conv.pixels() == 0 {
@@ -343,7 +343,7 @@ fn weight_gradient_with<T>(
     run: WeightGradientFn<T>,
 ) -> Result<()> {
     with_scratch("convolution_backward", &[gy, x], &[partial], |guarded| {
-        // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has even rows.
+        // SAFETY: the guards are held; sizes were checked; `partial` is fresh and `gy` has a constant pixel stride.
         unsafe {
             run(
                 conv,
@@ -358,7 +358,7 @@ fn weight_gradient_with<T>(
 
 /// The gradient of the bias: the sum of `gy` over all dimensions except channels.
 pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
-    let gy = &even(&upcast_half(gy)?)?;
+    let gy = &with_constant_pixel_stride(&upcast_half(gy)?)?;
     let (sizes, channels) = (gy.sizes(), gy.sizes()[1]);
     let conv = Conv {
         images: sizes[0] as usize,
@@ -381,7 +381,7 @@ pub(super) fn bias_gradient(gy: &Tensor) -> Result<Tensor> {
     copy::fill_(&ones, Scalar::Int(1))?;
     dispatch_all_types!(floats, gy.dtype(), "convolution_backward", T => {
         with_scratch("convolution_backward", &[gy, &ones], &[&sums], |guarded| {
-            // SAFETY: the guards are held; `sums` is fresh, `gy` has even rows, and there is a one for each pixel.
+            // SAFETY: the guards are held; `sums` is fresh, `gy` has a constant pixel stride, and there is a one for each pixel.
             unsafe { gradient::bias(&conv, images::<T>(guarded, gy), guarded.ptr(ones.strided_view()).cast(), guarded.ptr(sums.strided_view()).cast()) };
             Ok(())
         })
@@ -402,10 +402,10 @@ pub(super) fn converted(tensor: &Tensor, dtype: ScalarType) -> Result<Tensor> {
         return view::alias(tensor);
     }
     let format = tensor.suggest_memory_format();
-    let made = TensorSpec::like(tensor, tensor.sizes())
+    let output = TensorSpec::like(tensor, tensor.sizes())
         .with_dtype(dtype)
         .with_format(format)
         .allocate("convolution")?;
-    copy::copy_(&made, tensor, false)?;
-    Ok(made)
+    copy::copy_(&output, tensor, false)?;
+    Ok(output)
 }

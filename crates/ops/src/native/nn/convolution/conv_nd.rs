@@ -24,8 +24,8 @@ fn batched(
         return f(input);
     }
     let batch = ops::view(input, &[&[1], input.sizes()].concat())?;
-    let made = f(&batch)?;
-    ops::view(&made, &made.sizes()[1..])
+    let output = f(&batch)?;
+    ops::view(&output, &output.sizes()[1..])
 }
 
 macro_rules! convolutions {

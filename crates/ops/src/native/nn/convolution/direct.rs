@@ -194,7 +194,7 @@ unsafe fn fill_panel<T: Element>(conv: &Conv, w: Weights<T>, first: usize, to: *
 ///
 /// # Safety
 /// - `gy` and `x` are readable as `conv` says, `to` writable, and no other thread writes them during the call.
-/// - The rows of `gy` are even.
+/// - `gy` has a constant pixel stride.
 pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, to: SendPtr<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
@@ -255,7 +255,7 @@ where
 /// Some rows of the output gradient, transposed: `to[pixel][filter]`.
 ///
 /// # Safety
-/// - `gy` is readable as the output of `conv`, with even rows, and `to` takes a row of `pitch` for each pixel.
+/// - `gy` is readable as the output of `conv`, with a constant pixel stride, and `to` takes a row of `pitch` for each pixel.
 unsafe fn transpose_gradient<T: GemmElement>(
     conv: &Conv,
     gy: &Images<T>,

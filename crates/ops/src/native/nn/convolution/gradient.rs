@@ -1,4 +1,4 @@
-//! The gradients of a convolution as products of matrices.
+//! The gradients of a convolution as matrix products.
 #![expect(unsafe_code, reason = "raw operands")]
 
 use super::im2col_gemm::{Tiles, WORTH_A_THREAD, pitch};
@@ -34,7 +34,7 @@ pub(super) unsafe fn flip<T: Copy>(conv: &Conv, from: *const T, to: *mut T) {
 ///
 /// # Safety
 /// - `gy` and the contiguous `w` are readable as `conv` says, `gx` is writable, and no other thread writes them during the call.
-/// - The rows of `gy` are even.
+/// - `gy` has a constant pixel stride.
 pub(super) unsafe fn input<T: GemmElement + Element + Accumulate>(
     conv: &Conv,
     gy: Images<T>,
@@ -84,7 +84,7 @@ fn weights(conv: &Conv) -> usize {
 ///
 /// # Safety
 /// - `gy` and `x` are readable as `conv` says, `partial` writable, and no other thread writes them during the call.
-/// - The rows of `gy` are even.
+/// - `gy` has a constant pixel stride.
 pub(super) unsafe fn weight<T>(conv: &Conv, gy: Images<T>, x: Images<T>, partial: SendPtr<T>)
 where
     T: GemmElement + Element + Add<Output = T>,
@@ -97,7 +97,7 @@ where
             unsafe { weight_of(conv, gy, x, images, partial.at().add(index * size)) }
         }
     });
-    // SAFETY: each part has its sums.
+    // SAFETY: every part has been summed.
     unsafe { add_parts(count, size, partial) }
 }
 
@@ -154,7 +154,7 @@ unsafe fn weight_of<T: GemmElement + Element>(
 /// The bias gradient: the sums of `gy` over images and pixels, as a product with a vector of ones.
 ///
 /// # Safety
-/// - `gy` is readable, with even rows; `ones` holds a one for each pixel, and `to` has an element for each filter.
+/// - `gy` is readable, with a constant pixel stride; `ones` holds a one for each pixel, and `to` has an element for each filter.
 pub(super) unsafe fn bias<T: GemmElement + Element>(conv: &Conv, gy: Images<T>, ones: *const T, to: *mut T) {
     let (m, k) = (conv.groups * conv.filters, conv.pixels());
     for image in 0..conv.images {

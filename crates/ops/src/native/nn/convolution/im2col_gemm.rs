@@ -14,7 +14,7 @@ const TILE: usize = 1 << 17;
 const WIDE: usize = 96;
 /// From so many tiles per thread on, each thread computes whole tiles; below, threads share the work of each tile.
 const TILES_A_THREAD: usize = 2;
-/// Multiply-adds worth a thread.
+/// The grain size, in multiply-adds.
 pub(super) const WORTH_A_THREAD: usize = 1 << 18;
 
 /// How output pixels are split into tiles, by sizes alone. Small images share a tile.
@@ -75,7 +75,7 @@ pub(super) fn pitch(columns: usize) -> usize {
 ///
 /// # Safety
 /// - `x`, `w` (contiguous) and `bias` are readable as `conv` says, `y` writable, and no other thread writes them during the call.
-/// - The rows of `y` are even.
+/// - `y` has a constant pixel stride.
 pub(super) unsafe fn forward<T: GemmElement + Element>(
     conv: &Conv,
     x: Images<T>,
@@ -83,7 +83,7 @@ pub(super) unsafe fn forward<T: GemmElement + Element>(
     bias: Option<(SendPtr<T>, isize)>,
     y: Images<T>,
 ) {
-    let direct = conv.is_pointwise() && x.is_even(conv.input);
+    let direct = conv.is_pointwise() && x.has_constant_pixel_stride(conv.input);
     let tiles = if direct { Tiles::whole(conv) } else { Tiles::new(conv).sharing() };
     let work = conv.filters * conv.depth() * tiles.columns();
     let run = |items: Range<usize>| {
@@ -119,8 +119,8 @@ impl<T: GemmElement + Element> Tile<'_, T> {
     }
 
     fn target(&self, image: usize) -> (*mut T, [isize; 2]) {
-        let at = self.y.pixel(image, self.group * self.conv.filters, self.pixels.start);
-        (at, [self.y.strides[1], self.y.strides[4]])
+        let ptr = self.y.pixel(image, self.group * self.conv.filters, self.pixels.start);
+        (ptr, [self.y.strides[1], self.y.strides[4]])
     }
 
     /// Of a pointwise convolution, whose input is the matrix of columns.

@@ -72,7 +72,7 @@ pub(super) struct ConvParams {
 impl ConvParams {
     fn new(args: &ConvArgs<'_>, spatial: usize) -> Result<Self> {
         let &ConvArgs { stride, padding, dilation, transposed, output_padding, groups } = args;
-        let made = Self {
+        let params = Self {
             stride: expanded("stride", stride, spatial)?,
             padding: expanded("padding", padding, spatial)?,
             dilation: expanded("dilation", dilation, spatial)?,
@@ -80,20 +80,24 @@ impl ConvParams {
             transposed,
             groups,
         };
-        ensure!(made.stride.iter().all(|s| *s > 0), InvalidArgument, "non-positive stride is not supported");
-        ensure!(made.padding.iter().all(|p| *p >= 0), InvalidArgument, "negative padding is not supported");
         ensure!(
-            made.dilation.iter().all(|d| *d > 0),
+            params.stride.iter().all(|s| *s > 0),
+            InvalidArgument,
+            "non-positive stride is not supported"
+        );
+        ensure!(params.padding.iter().all(|p| *p >= 0), InvalidArgument, "negative padding is not supported");
+        ensure!(
+            params.dilation.iter().all(|d| *d > 0),
             InvalidArgument,
             "dilation should be greater than zero"
         );
         ensure!(
-            made.output_padding.iter().all(|p| *p >= 0),
+            params.output_padding.iter().all(|p| *p >= 0),
             InvalidArgument,
             "negative output_padding is not supported"
         );
         ensure!(groups > 0, InvalidArgument, "expected groups to be positive but got {groups}");
-        Ok(made)
+        Ok(params)
     }
 
     /// The sizes of the result.

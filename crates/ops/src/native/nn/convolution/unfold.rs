@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Images as raw memory; strides of image, channel, plane, row and pixel.
 pub(super) struct Images<T> {
-    pub(super) at: *mut T,
+    pub(super) ptr: *mut T,
     pub(super) strides: [isize; 5],
 }
 
@@ -22,22 +22,23 @@ impl<T> Clone for Images<T> {
     }
 }
 impl<T> Copy for Images<T> {}
-// SAFETY: it only carries an address; each use argues for itself.
+// SAFETY: an address only; each access through it is justified where it is made.
 unsafe impl<T: Sync> Sync for Images<T> {}
 
 impl<T> Images<T> {
     /// The first pixel of a channel.
     pub(super) fn channel(&self, image: usize, channel: usize) -> *mut T {
-        self.at.wrapping_offset(image as isize * self.strides[0] + channel as isize * self.strides[1])
+        self.ptr.wrapping_offset(image as isize * self.strides[0] + channel as isize * self.strides[1])
     }
 
-    /// A pixel of a channel by its row-major index: pixels must be at a constant stride, see [`is_even`](Self::is_even).
+    /// A pixel of a channel by its row-major index: pixels must be at a constant stride, see
+    /// [`has_constant_pixel_stride`](Self::has_constant_pixel_stride).
     pub(super) fn pixel(&self, image: usize, channel: usize, pixel: usize) -> *mut T {
         self.channel(image, channel).wrapping_offset(pixel as isize * self.strides[4])
     }
 
     /// Whether all pixels of a channel of these sizes are at a constant stride, across rows and planes too.
-    pub(super) fn is_even(&self, [depth, height, width]: [usize; 3]) -> bool {
+    pub(super) fn has_constant_pixel_stride(&self, [depth, height, width]: [usize; 3]) -> bool {
         let [.., plane, row, pixel] = self.strides;
         let follows =
             |count: usize, stride: isize, inner: usize| count <= 1 || stride == pixel * inner as isize;
@@ -155,7 +156,7 @@ pub(super) unsafe fn unfold<T: Copy + Send + Sync>(
             let from = from.at().wrapping_offset(channel as isize * strides[1]);
             let to = to.at().wrapping_add(row * pitch);
             runs(conv, position, &pixels, strides, |run| {
-                // SAFETY: the run lies in the row; what it reads, in the image. Zero bytes are the number zero.
+                // SAFETY: the run is inside the row, and its source inside the image. Zero bytes are the number zero.
                 unsafe {
                     let to = to.add(run.column);
                     // An empty `memset` takes as long as a short run.

@@ -7,7 +7,7 @@ use crate::gemm::SendPtr;
 /// Weights of `filters x channels` kernels, each with its positions contiguous.
 #[derive(Clone, Copy)]
 pub(super) struct Weights<T> {
-    pub(super) at: SendPtr<T>,
+    pub(super) ptr: SendPtr<T>,
     /// Of filters and of channels.
     pub(super) strides: [usize; 2],
     /// Whether kernel positions are read in reverse order.
@@ -16,13 +16,13 @@ pub(super) struct Weights<T> {
 
 impl<T: Copy> Weights<T> {
     /// The contiguous weights of `conv`.
-    pub(super) fn new(conv: &Conv, at: SendPtr<T>) -> Self {
-        Weights { at, strides: [conv.depth(), conv.kernel_numel()], flipped: false }
+    pub(super) fn new(conv: &Conv, ptr: SendPtr<T>) -> Self {
+        Weights { ptr, strides: [conv.depth(), conv.kernel_numel()], flipped: false }
     }
 
     /// The weights of [`Conv::flipped`], which are those of `conv` with filters and channels exchanged.
-    pub(super) fn flipped(conv: &Conv, at: SendPtr<T>) -> Self {
-        Weights { at, strides: [conv.kernel_numel(), conv.depth()], flipped: true }
+    pub(super) fn flipped(conv: &Conv, ptr: SendPtr<T>) -> Self {
+        Weights { ptr, strides: [conv.kernel_numel(), conv.depth()], flipped: true }
     }
 
     /// One weight.
@@ -32,6 +32,6 @@ impl<T: Copy> Weights<T> {
     pub(super) unsafe fn get(&self, conv: &Conv, filter: usize, channel: usize, position: usize) -> T {
         let position = if self.flipped { conv.kernel_numel() - 1 - position } else { position };
         // SAFETY: by this function's condition.
-        unsafe { *self.at.at().add(filter * self.strides[0] + channel * self.strides[1] + position) }
+        unsafe { *self.ptr.at().add(filter * self.strides[0] + channel * self.strides[1] + position) }
     }
 }

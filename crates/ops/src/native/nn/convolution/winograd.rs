@@ -146,7 +146,7 @@ where
     // The distance between matrices is an odd number of cache lines, so that they do not map to the same cache sets.
     let (pitch, matrix_stride) = (blocks.pitch(), pitch(f * c));
     let mut u = Scratch::new::<T>(TILE_ELEMENTS * matrix_stride);
-    let u = ElementMatrices { at: SendPtr(u.as_mut_ptr::<T>()), matrix_stride };
+    let u = ElementMatrices { ptr: SendPtr(u.as_mut_ptr::<T>()), matrix_stride };
     let finite = AtomicBool::new(true);
     // SAFETY: the caller's conditions; rows of matrices, and blocks, are written by one thread each.
     unsafe {
@@ -221,19 +221,19 @@ where
 /// A matrix for each element of a tile.
 #[derive(Clone, Copy)]
 struct ElementMatrices<T> {
-    at: SendPtr<T>,
+    ptr: SendPtr<T>,
     /// From one matrix to the next: an odd number of cache lines, so that they do not map to the same cache sets.
     matrix_stride: usize,
 }
 
 impl<T> ElementMatrices<T> {
     fn matrix(self, element: usize) -> *mut T {
-        self.at.at().wrapping_add(element * self.matrix_stride)
+        self.ptr.at().wrapping_add(element * self.matrix_stride)
     }
 
     /// The matrices without the rows before `row`; rows have `width` elements.
     fn below(self, row: usize, width: usize) -> Self {
-        ElementMatrices { at: SendPtr(self.at.at().wrapping_add(row * width)), ..self }
+        ElementMatrices { ptr: SendPtr(self.ptr.at().wrapping_add(row * width)), ..self }
     }
 }
 
@@ -253,9 +253,9 @@ impl<T> MatrixPair<T> {
 
     fn matrices(&mut self) -> [ElementMatrices<T>; 2] {
         let [first, second] = self.matrices;
-        let at = self.buffer.as_mut_ptr::<T>();
-        let both = [(at, first), (at.wrapping_add(TILE_ELEMENTS * first), second)];
-        both.map(|(at, matrix_stride)| ElementMatrices { at: SendPtr(at), matrix_stride })
+        let ptr = self.buffer.as_mut_ptr::<T>();
+        let both = [(ptr, first), (ptr.wrapping_add(TILE_ELEMENTS * first), second)];
+        both.map(|(ptr, matrix_stride)| ElementMatrices { ptr: SendPtr(ptr), matrix_stride })
     }
 }
 
@@ -271,7 +271,7 @@ where
     for (row, filter) in filters.enumerate() {
         // SAFETY: the weights of a filter, and its row of each matrix.
         unsafe {
-            let from = w.at.at().add(filter * w.strides[0]);
+            let from = w.ptr.at().add(filter * w.strides[0]);
             dispatch(WeightTransform {
                 from,
                 step: w.strides[1],
@@ -368,7 +368,7 @@ where
                         None => T::from_scalar(Scalar::Int(0)),
                     };
                     dispatch(OutputTransform {
-                        from: from.at.at().add(row * pitch + tile_rows.tile).cast_const(),
+                        from: from.ptr.at().add(row * pitch + tile_rows.tile).cast_const(),
                         matrix_stride: from.matrix_stride,
                         rows: tile_rows.rows,
                         across: tile_rows.across,

@@ -188,17 +188,17 @@ pub(super) fn table<N: Numeric>(
 ) {
     let (dims, each) = (sizes.len(), how.pixels_per_sample());
     fill(to, each, |range: Range<usize>, part| {
-        let mut made = vec![(NO_PIXEL, 0.0); each];
+        let mut pixels = vec![(NO_PIXEL, 0.0); each];
         for (weights, point) in part.chunks_mut(each).zip(range.start / each..) {
             let at = &grid[point * dims..][..dims];
-            made[0] = (0, 1.0);
+            pixels[0] = (0, 1.0);
             let mut count = 1;
             for (d, size) in sizes.iter().enumerate() {
                 // Coordinates in the grid begin with the innermost dimension.
                 let along = how.weights(value(at[dims - 1 - d]), *size, how.orders[d]);
-                count = combine(&mut made, count, &along, *size, how.pixels_per_axis());
+                count = combine(&mut pixels, count, &along, *size, how.pixels_per_axis());
             }
-            for (to, (pixel, weight)) in weights.iter_mut().zip(&made) {
+            for (to, (pixel, weight)) in weights.iter_mut().zip(&pixels) {
                 *to = (*pixel, N::of(Scalar::Float(*weight)));
             }
         }
@@ -207,7 +207,7 @@ pub(super) fn table<N: Numeric>(
 
 /// Replaces each of the first `count` pixels by `along` pixels of another dimension, which is inside of the previous ones.
 fn combine(
-    made: &mut [WeightedPixel<f64>],
+    pixels: &mut [WeightedPixel<f64>],
     count: usize,
     axis: &AxisWeights,
     size: usize,
@@ -215,11 +215,11 @@ fn combine(
 ) -> usize {
     // In reverse order, so that no pixel is overwritten before it is read.
     for old in (0..count).rev() {
-        let (pixel, weight) = made[old];
+        let (pixel, weight) = pixels[old];
         for k in 0..along {
             let exists = pixel != NO_PIXEL && k < axis.count && axis.indices[k] != OUTSIDE;
             // The first new pixel may overwrite the old one, which has been read.
-            made[old * along + k] = match exists {
+            pixels[old * along + k] = match exists {
                 true => (pixel * size as u32 + axis.indices[k] as u32, weight * axis.weights[k]),
                 false => (NO_PIXEL, 0.0),
             };

@@ -51,9 +51,9 @@ pub(super) fn parameter(given: Option<&Tensor>, kernel: ScalarType) -> Result<Op
     if given.dtype() == kernel && given.is_contiguous() {
         return Ok(Some(given.clone()));
     }
-    let made = TensorSpec::like(given, given.sizes()).with_dtype(kernel).allocate("parameter")?;
-    ops::copy_(&made, given, false)?;
-    Ok(Some(made))
+    let converted = TensorSpec::like(given, given.sizes()).with_dtype(kernel).allocate("parameter")?;
+    ops::copy_(&converted, given, false)?;
+    Ok(Some(converted))
 }
 
 /// The type of saved statistics: that of the input, or the accumulation type if parameters are of another type than the input.

@@ -55,14 +55,14 @@ pooled! {
 
 /// Images as channels.
 pub(super) struct Channels<T> {
-    at: *mut T,
+    ptr: *mut T,
     channels: usize,
     pub(super) count: usize,
     outer: [isize; 2],
     strides: [isize; 3],
 }
 
-// SAFETY: it only carries an address; each use argues for itself.
+// SAFETY: an address only; each access through it is justified where it is made.
 unsafe impl<T: Sync> Sync for Channels<T> {}
 
 impl<T> Channels<T> {
@@ -74,7 +74,7 @@ impl<T> Channels<T> {
         let channels = sizes[first - 1] as usize;
         let along = |d: usize| (d + kind.dims).checked_sub(3).map_or(0, |dim| strides[first + dim]);
         Self {
-            at: guarded.ptr(view).cast(),
+            ptr: guarded.ptr(view).cast(),
             channels,
             count: images as usize * channels,
             outer: [image as isize, strides[first - 1] as isize],
@@ -88,21 +88,21 @@ impl<T> Channels<T> {
         let follow = |count: usize, stride: isize, inner: usize| count <= 1 || stride == inner as isize;
         let channels = follow(self.channels, self.outer[1], pixels);
         let images = follow(self.count / self.channels.max(1), self.outer[0], self.channels * pixels);
-        let is_dense = channels && images && channel.even_step(sizes) == Some(1);
-        let start = self.at.addr();
+        let is_dense = channels && images && channel.constant_step(sizes) == Some(1);
+        let start = self.ptr.addr();
         start..if is_dense { start + self.count * pixels * size_of::<T>() } else { start }
     }
 
     pub(super) fn channel(&self, index: usize) -> Channel<T> {
         let (image, channel) = ((index / self.channels) as isize, (index % self.channels) as isize);
-        let at = self.at.wrapping_offset(image * self.outer[0] + channel * self.outer[1]);
-        Channel { at, strides: self.strides }
+        let ptr = self.ptr.wrapping_offset(image * self.outer[0] + channel * self.outer[1]);
+        Channel { ptr, strides: self.strides }
     }
 }
 
 /// One channel of one image: planes, rows, pixels.
 pub(super) struct Channel<T> {
-    at: *mut T,
+    ptr: *mut T,
     pub(super) strides: [isize; 3],
 }
 
@@ -110,13 +110,13 @@ impl<T> Channel<T> {
     #[inline(always)]
     pub(super) fn pixel(&self, [z, y, x]: [usize; 3]) -> *mut T {
         let [plane, row, pixel] = self.strides;
-        self.at.wrapping_offset(z as isize * plane + y as isize * row + x as isize * pixel)
+        self.ptr.wrapping_offset(z as isize * plane + y as isize * row + x as isize * pixel)
     }
 }
 
 impl<T> Channel<T> {
     /// The stride of pixels, if it is constant across rows and planes too.
-    pub(super) fn even_step(&self, [depth, height, width]: [usize; 3]) -> Option<isize> {
+    pub(super) fn constant_step(&self, [depth, height, width]: [usize; 3]) -> Option<isize> {
         let [plane, row, pixel] = self.strides;
         let rows = height == 1 || row == pixel * width as isize;
         let planes = depth == 1 || plane == pixel * (width * height) as isize;
@@ -134,8 +134,8 @@ impl<T: PoolElement<Sum = T>> Channel<T> {
         for [z, y] in rows(sizes[0], sizes[1]) {
             // SAFETY: by this function's condition.
             unsafe {
-                if self.even_step(sizes) == Some(1) {
-                    return std::slice::from_raw_parts_mut(self.at, pixels).fill(T::ZERO);
+                if self.constant_step(sizes) == Some(1) {
+                    return std::slice::from_raw_parts_mut(self.ptr, pixels).fill(T::ZERO);
                 }
                 (0..sizes[2]).for_each(|x| *self.pixel([z, y, x]) = T::ZERO);
             }

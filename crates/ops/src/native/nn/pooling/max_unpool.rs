@@ -56,8 +56,8 @@ pub fn max_unpool2d(self_: &Tensor, indices: &Tensor, output_size: &[i64]) -> Re
         output_size.len()
     );
     check("max_unpooling2d", self_, indices, 2)?;
-    let made = unpooled(self_, indices, output_size)?;
-    ops::contiguous(&made, self_.suggest_memory_format())
+    let output = unpooled(self_, indices, output_size)?;
+    ops::contiguous(&output, self_.suggest_memory_format())
 }
 
 /// The same over three dimensions. Strides and padding are checked and otherwise unused.

@@ -35,7 +35,7 @@ pub(super) unsafe fn max<T: PoolElement>(
     let input = pool.input.map(|size| size as usize);
     for_each_channel(x.count, output_numel.saturating_mul(pool.kernel_numel()) as usize, |i| {
         let (kernel_range, x) = ([0, 1, 2].map(|d| pool.kernel_range(d)), x.channel(i));
-        let end = match x.even_step(input) {
+        let end = match x.constant_step(input) {
             Some(1) => x.pixel([0; 3]).wrapping_add(input.iter().product()).cast_const(),
             _ => std::ptr::null(),
         };
@@ -361,7 +361,7 @@ pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
     let (input, [depth, height, width]) = (input.map(|size| size as usize), output.map(|size| size as usize));
     for_each_channel(gy.count, depth * height * width, |i| {
         let (gy, indices, gx) = (gy.channel(i), indices.channel(i), gx.channel(i));
-        let even = gx.even_step(input);
+        let step = gx.constant_step(input);
         // SAFETY: the caller's conditions.
         unsafe { gx.zero(input) };
         for [z, y] in rows(depth, height) {
@@ -370,7 +370,7 @@ pub(super) unsafe fn max_backward<T: PoolElement<Sum = T> + AddAssign>(
                 unsafe {
                     let index = *indices.pixel([z, y, x]);
                     if (0..input_numel).contains(&index) {
-                        let to = match even {
+                        let to = match step {
                             Some(step) => gx.pixel([0; 3]).wrapping_offset(index as isize * step),
                             None => gx.pixel(unravelled(index as usize, input)),
                         };

@@ -3,7 +3,7 @@
 use crate::{Tensor, ops};
 use flambeau_core::{Result, bail, ensure};
 
-/// The one number of an `int[1]`.
+/// The element of an `int[1]`.
 fn one(name: &str, values: &[i64]) -> Result<i64> {
     match *values {
         [value] => Ok(value),

@@ -32,16 +32,16 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for ForwardRows<'_, T> {
         let [_, ky, kx] = conv.kernel;
         // SAFETY: by this function's condition.
         unsafe {
-            let (tile, at) = match self.from {
+            let (tile, ptr) = match self.from {
                 Channel::Unpadded(unpadded) => return square_kernel::<I, T, 3, 1>(self, unpadded),
-                Channel::Tile(tile, at) => (tile, at),
+                Channel::Tile(tile, ptr) => (tile, ptr),
             };
             match (ky, kx, conv.stride[1], conv.dilation[1]) {
-                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
-                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
-                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
-                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
-                _ => any_kernel::<I, T>(self, tile, at),
+                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, ptr, conv)),
+                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, ptr, conv)),
+                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, ptr, conv)),
+                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, ptr, conv)),
+                _ => any_kernel::<I, T>(self, tile, ptr),
             }
         }
     }

@@ -84,15 +84,15 @@ pub(super) trait Source<I: Isa, T: FloatLanes<I>, const K: usize>: Copy {
 /// Rows of a tile, and the offsets in them of the positions of a kernel row.
 #[derive(Clone, Copy)]
 pub(super) struct InTile<T, const K: usize> {
-    at: *const T,
+    ptr: *const T,
     pitch: usize,
     columns: [usize; K],
 }
 
 impl<T, const K: usize> InTile<T, K> {
     #[inline(always)]
-    pub(super) fn new(tile: PaddedTile, at: *const T, conv: &Conv) -> Self {
-        Self { at, pitch: tile.pitch, columns: tile.columns::<K>(conv.dilation[2]) }
+    pub(super) fn new(tile: PaddedTile, ptr: *const T, conv: &Conv) -> Self {
+        Self { ptr, pitch: tile.pitch, columns: tile.columns::<K>(conv.dilation[2]) }
     }
 }
 
@@ -104,7 +104,7 @@ impl<I: Isa, T: FloatLanes<I>, const K: usize> Source<I, T, K> for InTile<T, K> 
             for (pixels, column) in pixels.iter_mut().zip(self.columns) {
                 // SAFETY: a row of the tile, which has slack for loads past its end.
                 *pixels =
-                    unsafe { T::load(self.at.add(row * self.pitch + x + v * T::Vector::LANES + column)) };
+                    unsafe { T::load(self.ptr.add(row * self.pitch + x + v * T::Vector::LANES + column)) };
             }
         }
         pixels
@@ -134,8 +134,8 @@ impl<I: Isa, T: FloatLanes<I>> Source<I, T, 3> for Unpadded<T> {
                 if is_inside { self.from.offset((row as isize - 1) * self.row) } else { self.zeros };
             let mut own = [zero; V];
             for (v, own) in own.iter_mut().enumerate() {
-                let at = x + v * lanes;
-                *own = T::load_up_to(pixels_of_row.add(at), lanes.min(self.width - at));
+                let column = x + v * lanes;
+                *own = T::load_up_to(pixels_of_row.add(column), lanes.min(self.width - column));
             }
             let before = if x > 0 { T::Vector::splat((*pixels_of_row.add(x - 1)).widen()) } else { zero };
             let after =

@@ -35,16 +35,16 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I> for WeightGradient<'_, T> {
         let [_, ky, kx] = conv.kernel;
         // SAFETY: by this function's condition.
         unsafe {
-            let (tile, at) = match self.from {
+            let (tile, ptr) = match self.from {
                 Channel::Unpadded(unpadded) => return square_kernel::<I, T, 3, 1>(self, unpadded),
-                Channel::Tile(tile, at) => (tile, at),
+                Channel::Tile(tile, ptr) => (tile, ptr),
             };
             match (ky, kx, conv.stride[1], conv.dilation[1]) {
-                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, at, conv)),
-                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, at, conv)),
-                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, at, conv)),
-                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, at, conv)),
-                _ => any_kernel::<I, T>(self, tile, at),
+                (3, 3, 1, 1) => square_kernel::<I, T, 3, 1>(self, InTile::new(tile, ptr, conv)),
+                (3, 3, 2, 1) => square_kernel::<I, T, 3, 2>(self, InTile::new(tile, ptr, conv)),
+                (5, 5, 1, 1) => square_kernel::<I, T, 5, 1>(self, InTile::new(tile, ptr, conv)),
+                (5, 5, 2, 1) => square_kernel::<I, T, 5, 2>(self, InTile::new(tile, ptr, conv)),
+                _ => any_kernel::<I, T>(self, tile, ptr),
             }
         }
     }
@@ -61,7 +61,7 @@ unsafe fn square_kernel<I: Isa, T: FloatLanes<I> + Element, const K: usize, cons
 ) {
     let WeightGradient { conv, grad, row, sums, .. } = kernel;
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
-    let mut made = [[T::Vector::zero(); K]; K];
+    let mut vectors = [[T::Vector::zero(); K]; K];
     for x in (0..width).step_by(lanes) {
         let left = lanes.min(width - x);
         let mut y = 0;
@@ -69,19 +69,23 @@ unsafe fn square_kernel<I: Isa, T: FloatLanes<I> + Element, const K: usize, cons
             let is_block = y + BLOCK <= height;
             // SAFETY: rows of the input and of the gradient.
             unsafe {
-                let (at, grad) = ([y * S, x], grad.offset(y as isize * row).add(x));
-                made = match (is_block, left == lanes) {
-                    (true, true) => block::<I, T, K, S, BLOCK, true>(from, at, grad, row, left, made),
-                    (true, false) => block::<I, T, K, S, BLOCK, false>(from, at, grad, row, left, made),
-                    (false, _) => block::<I, T, K, S, 1, false>(from, at, grad, row, left, made),
+                let (position, grad) = ([y * S, x], grad.offset(y as isize * row).add(x));
+                vectors = match (is_block, left == lanes) {
+                    (true, true) => {
+                        block::<I, T, K, S, BLOCK, true>(from, position, grad, row, left, vectors)
+                    }
+                    (true, false) => {
+                        block::<I, T, K, S, BLOCK, false>(from, position, grad, row, left, vectors)
+                    }
+                    (false, _) => block::<I, T, K, S, 1, false>(from, position, grad, row, left, vectors),
                 };
                 y += if is_block { BLOCK } else { 1 };
             }
         }
     }
-    for (i, made) in made.into_iter().enumerate() {
-        for (k, made) in made.into_iter().enumerate() {
-            add::<I, T>(made, &mut sums[(i * K + k) * LANES..][..LANES]);
+    for (i, vectors) in vectors.into_iter().enumerate() {
+        for (k, vectors) in vectors.into_iter().enumerate() {
+            add::<I, T>(vectors, &mut sums[(i * K + k) * LANES..][..LANES]);
         }
     }
 }
@@ -151,7 +155,7 @@ unsafe fn any_kernel<I: Isa, T: FloatLanes<I> + Element>(
     let (lanes, [_, height, width]) = (T::Vector::LANES, conv.output);
     for (position, total) in sums.chunks_exact_mut(LANES).enumerate() {
         let (ky, kx) = (position / conv.kernel[2], position % conv.kernel[2]);
-        let mut made = T::Vector::zero();
+        let mut vectors = T::Vector::zero();
         for y in 0..height {
             for x in (0..width).step_by(lanes) {
                 let left = lanes.min(width - x);
@@ -160,11 +164,11 @@ unsafe fn any_kernel<I: Isa, T: FloatLanes<I> + Element>(
                     let pixels = from.add((y * conv.stride[1] + ky * conv.dilation[1]) * tile.pitch + x);
                     let pixels = pixels.add(tile.column(kx * conv.dilation[2]));
                     let grad = T::load_up_to(grad.offset(y as isize * row).add(x), left);
-                    made = T::load_up_to(pixels, left).mul_add(grad, made);
+                    vectors = T::load_up_to(pixels, left).mul_add(grad, vectors);
                 }
             }
         }
-        add::<I, T>(made, total);
+        add::<I, T>(vectors, total);
     }
 }
 

@@ -66,10 +66,10 @@ impl<T> ForwardBlock<'_, T> {
         let mut next = [0, 0];
         while next[0] < self.rows {
             // Where no more vectors are left, the last one is computed again.
-            let (mut at, mut from) = ([next; PIXEL_VECTORS], [self.from; PIXEL_VECTORS]);
+            let (mut positions, mut from) = ([next; PIXEL_VECTORS], [self.from; PIXEL_VECTORS]);
             for v in 0..PIXEL_VECTORS {
-                at[v] = if next[0] < self.rows { next } else { at[v.max(1) - 1] };
-                from[v] = self.from.wrapping_add(at[v][0] * row + at[v][1]);
+                positions[v] = if next[0] < self.rows { next } else { positions[v.max(1) - 1] };
+                from[v] = self.from.wrapping_add(positions[v][0] * row + positions[v][1]);
                 let x = next[1] + lanes;
                 next = if x < width { [next[0], x] } else { [next[0] + 1, 0] };
             }
@@ -78,7 +78,7 @@ impl<T> ForwardBlock<'_, T> {
                 let sums = sums::<I, T, R>(from, self.offsets, panel);
                 for (r, sums) in sums.into_iter().enumerate() {
                     if first + r < self.conv.filters {
-                        self.store_pixels::<I>(first + r, at, sums);
+                        self.store_pixels::<I>(first + r, positions, sums);
                     }
                 }
             }
@@ -90,7 +90,7 @@ impl<T> ForwardBlock<'_, T> {
     unsafe fn store_pixels<I: Isa>(
         &self,
         filter: usize,
-        at: [[usize; 2]; PIXEL_VECTORS],
+        positions: [[usize; 2]; PIXEL_VECTORS],
         sums: [T::Vector; PIXEL_VECTORS],
     ) where
         T: FloatLanes<I>,
@@ -104,7 +104,7 @@ impl<T> ForwardBlock<'_, T> {
                 None => T::Vector::zero(),
             };
             for v in 0..PIXEL_VECTORS {
-                let [y, x] = at[v];
+                let [y, x] = positions[v];
                 let to = to.offset(y as isize * row + x as isize * pixel);
                 store::<I, T>(sums[v] + start, to, pixel, T::Vector::LANES.min(self.conv.output[2] - x));
             }

@@ -65,7 +65,7 @@ impl EvenOddRows {
 
     /// The offset of the even (`odd` is 0) or odd (1) pixels of a row.
     #[inline(always)]
-    fn at(self, row: usize, odd: usize) -> usize {
+    fn offset_of(self, row: usize, odd: usize) -> usize {
         (row * 2 + odd) * self.half
     }
 
@@ -83,7 +83,7 @@ impl EvenOddRows {
             let y = self.first[0] + r as isize;
             // SAFETY: writes are inside the rows, reads inside the image.
             unsafe {
-                let (even, odd) = (to.add(self.at(r, 0)), to.add(self.at(r, 1)));
+                let (even, odd) = (to.add(self.offset_of(r, 0)), to.add(self.offset_of(r, 1)));
                 if y < 0 || y >= height {
                     for i in 0..2 * self.half {
                         even.add(i).write(zero);
@@ -275,7 +275,7 @@ unsafe fn from_halves<I: Isa, T: FloatLanes<I> + Element, const SIDE: usize>(
             let count = T::Vector::LANES.min(across - x);
             // SAFETY: tiles `x..x + count` of a row are in the halves and in the result.
             unsafe {
-                let from = from.add(halves.at(2 * y, 0) + x);
+                let from = from.add(halves.offset_of(2 * y, 0) + x);
                 let mut columns = [[T::Vector::zero(); 4]; SIDE];
                 for (j, column) in columns.iter_mut().enumerate() {
                     let pixels = load::<I, T, SIDE>(from.add(j % 2 * half + j / 2), 2 * half, count);
@@ -324,13 +324,13 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for OutputTransform<T> 
         let start = T::Vector::splat(start.widen());
         let mut finite = T::Vector::zero();
         let mut halves = [[MaybeUninit::<u64>::uninit(); 64]; 4];
-        let (tiles, mut at, mut x, mut y) = ((end - first) * across, 0, 0, first);
+        let (tiles, mut tile, mut x, mut y) = ((end - first) * across, 0, 0, first);
         // Tiles are numbered across rows: a vector may hold tiles of several short rows.
-        while at < tiles {
-            let count = T::Vector::LANES.min(tiles - at);
+        while tile < tiles {
+            let count = T::Vector::LANES.min(tiles - tile);
             // SAFETY: the caller's pointers, which have `count` tiles from `at` on.
             unsafe {
-                let from = from.add(at);
+                let from = from.add(tile);
                 let a = transform_output(load::<I, T, 4>(from, 4 * matrix_stride, count));
                 let b = transform_output(load::<I, T, 4>(from.add(matrix_stride), 4 * matrix_stride, count));
                 let c =
@@ -363,7 +363,7 @@ impl<I: Isa, T: FloatLanes<I> + Element> Kernel<I, bool> for OutputTransform<T> 
                     (x, y) = (0, y + 1);
                 }
             }
-            at += count;
+            tile += count;
         }
         finite.eq(T::Vector::zero()).all()
     }
