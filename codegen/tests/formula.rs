@@ -1,4 +1,4 @@
-//! The language of derivative formulas: what it means, what it saves, what it refuses and where.
+//! The language of derivative formulas: resolution of calls, saved values, and errors with their positions.
 
 use flambeau_codegen::formula::{Callee, Property, Saved, SavedWhat, Typed, TypedKind, Variable};
 use flambeau_codegen::{Body, Derivatives, Faults, NativeFunctions, Source, TypedDerivative};
@@ -54,7 +54,7 @@ fn of_cos(formula: &str) -> Result<TypedDerivative, Faults> {
     typed(&format!("- name: cos(Tensor self) -> Tensor\n  self: {formula}\n"))
 }
 
-/// The operators and helpers a formula calls, as a lisp.
+/// The operators and helpers that a formula calls, as an S-expression.
 fn shape(typed: &Typed) -> String {
     let parts: Vec<String> = typed.children().into_iter().map(shape).collect();
     let name = match &typed.kind {
@@ -79,7 +79,7 @@ fn shape_of(derivative: &TypedDerivative) -> String {
     }
 }
 
-/// A formula and the calls it means.
+/// A formula and the calls to which it resolves.
 const MEANINGS: &[(&str, &str)] = &[
     ("grad", "grad"),
     ("-grad", "(neg grad)"),
@@ -121,7 +121,7 @@ fn formulas_mean_what_they_say() {
     }
 }
 
-/// A formula, the byte at fault, and a part of the message.
+/// A formula, the position of the error, and a part of the message.
 const REFUSED: &[(&str, usize, &str)] = &[
     ("grad *", 6, "expected a value but got the end"),
     ("grad * slef", 7, "no value `slef`"),

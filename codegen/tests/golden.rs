@@ -1,7 +1,7 @@
-//! One YAML snippet beside the Rust it becomes: a folder of `golden/` each.
+//! Golden tests: each folder of `golden/` has a YAML snippet and the Rust that is generated from it.
 //!
-//! Folders called `python..` hold the bindings, `tangents..` the kernels of forward mode, those with `derivatives.yaml` what is recorded, the others the operators.
-//! With `UPDATE_GOLDEN=1` the Rust is written anew, to be read in the diff.
+//! Folders whose names begin with `python` have the bindings, `tangents` the kernels of forward mode, those with a `derivatives.yaml` the
+//! recording kernels, and the others the operators. With `UPDATE_GOLDEN=1` the Rust is rewritten.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use flambeau_codegen::{
     AUTOGRAD_FOLDER, FORWARD_FOLDER, Faults, OPS_FOLDER, PYTHON_FOLDER, Source, generate,
 };
 
-/// The generated Rust of a snippet in one folder, by name: every file but the modules that gather them.
+/// The generated Rust files of one folder for a snippet, by name, without `mod.rs`.
 fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(String, String)>, Faults> {
     let functions = Source { name: "functions.yaml", text: yaml };
     let formulas = Source { name: "derivatives.yaml", text: derivatives.unwrap_or("[]") };
@@ -23,7 +23,7 @@ fn emitted(yaml: &str, derivatives: Option<&str>, folder: &str) -> Result<Vec<(S
     Ok(named.collect())
 }
 
-/// The text without what rustfmt decides: white space, the last comma of a list, braces around one import.
+/// The text without what rustfmt changes: white space, trailing commas, braces around a single import.
 fn normal(text: &str) -> String {
     let squeezed: String = text.split_whitespace().collect();
     let plain = [",)", ",]", ",}"].iter().fold(squeezed, |text, end| text.replace(end, &end[1..]));
@@ -73,7 +73,7 @@ const ENTRY: &str = "\
   doc: The negative of each element.
 ";
 
-/// What to replace in the entry, with what, and a part of the fault.
+/// A text to replace in the entry, its replacement, and a part of the expected error.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("  doc: The negative of each element.\n", "", "no `doc`"),
     ("unary::neg", "neg", "`module::function`"),
@@ -127,7 +127,7 @@ fn a_formula_at_fault_stops_the_generator() {
     );
 }
 
-/// Formulas of tangents that say too little or too much, and a part of the fault.
+/// Formulas of tangents that lack a term or have an invalid one, and a part of the expected error.
 const WRONG_TANGENTS: &[(&str, &str)] = &[
     ("self_t * other_p", "`other` has a gradient, and no term"),
     ("self_t * other_p + other_p", "has none"),

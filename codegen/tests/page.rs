@@ -1,4 +1,4 @@
-//! The page of operators: what an entry says, and what of the two tables it refuses.
+//! The page of operators: the text of an entry, and errors in the two tables.
 
 use flambeau_codegen::{Faults, Source, operators_page};
 

@@ -1,4 +1,4 @@
-//! Entries that must be refused: each is a change to files that read whole, and names the line at fault.
+//! Invalid entries: each is a change to valid files, with the line of the expected error.
 
 use flambeau_codegen::{Derivatives, Faults, NativeFunctions, Source};
 
@@ -44,7 +44,7 @@ fn the_files_read_whole() {
     assert_eq!(read(FUNCTIONS, DERIVATIVES).unwrap(), (3, 2));
 }
 
-/// What to replace in the functions, with what, the line at fault, and a part of the message.
+/// A text to replace in the functions, its replacement, the line of the error, and a part of the message.
 const IN_FUNCTIONS: &[(&str, &str, usize, &str)] = &[
     ("Tensor other", "Tensr other", 1, "unknown type"),
     ("-> Tensor\n", "Tensor\n", 1, "expected ` -> `"),

@@ -1,8 +1,8 @@
-//! The schema language: what parses prints back as it was, what does not says why and where.
+//! The schema language: valid schemas are printed back unchanged, and errors have their reason and position.
 
 use flambeau_codegen::{BaseType, FunctionSchema, Literal, Type};
 
-/// Schemas of PyTorch's own file, chosen so that each construct of the language occurs.
+/// Schemas of PyTorch's own file with all constructs of the language.
 const ROUND_TRIPS: &[&str] = &[
     "zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
@@ -47,7 +47,7 @@ fn the_parts_of_a_schema() {
     assert!(schema.is_out() && !schema.is_in_place() && !schema.is_functional() && !schema.is_view());
 }
 
-/// A schema, the byte at fault, and a part of the message.
+/// A schema, the position of the error, and a part of the message.
 const REFUSED: &[(&str, usize, &str)] = &[
     ("add(Tensr self) -> Tensor", 4, "unknown type `Tensr`"),
     ("add(Tensor self) Tensor", 16, "expected ` -> `"),
