@@ -1,8 +1,8 @@
 //! Layer and RMS normalization of the last dimensions; batch normalization of channels; group normalization.
 
 mod batch_norm;
-mod common;
 mod group_norm;
+mod scale_shift;
 
 pub use batch_norm::*;
 pub use group_norm::{group_norm, native_group_norm, native_group_norm_backward};
@@ -16,8 +16,8 @@ use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::structured::TensorSpec;
 use crate::tensor_iterator::DimMask;
 use crate::{Tensor, ops};
-use common::{contiguous, no_gradient, parameter, statistics_dtype};
 use flambeau_core::{Result, ScalarType, ensure};
+use scale_shift::{contiguous, no_gradient, parameter, statistics_dtype};
 
 /// The mask of the last dimensions, after checking that they and the parameters have `normalized_shape`.
 fn last_dims(

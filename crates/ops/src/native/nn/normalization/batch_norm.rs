@@ -1,6 +1,6 @@
 //! Batch normalization: each channel by its own mean and variance, over all other dimensions.
 
-use super::common::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::scale_shift::{inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
 use crate::loops::reduce::{computing_type, moments};
 use crate::loops::row_ops::{Affine, batch_norm_channels};
 use crate::native::reduce::sum_prod_any::as_dtype;

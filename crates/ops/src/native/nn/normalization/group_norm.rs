@@ -1,6 +1,8 @@
 //! Group normalization: each group of channels of each sample by its mean and variance.
 
-use super::common::{contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype};
+use super::scale_shift::{
+    contiguous, inverse_root, no_gradient, parameter, scale_and_shift, statistics_dtype,
+};
 use crate::loops::reduce::{computing_type, moments};
 use crate::native::reduce::sum_prod_any::as_dtype;
 use crate::native::shape::view::reshape;
