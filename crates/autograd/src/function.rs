@@ -112,12 +112,12 @@ impl ForwardContext<'_> {
         self.dirty = inputs.iter().map(|tensor| (*tensor).clone()).collect();
     }
 
-    /// These outputs carry no history.
+    /// These outputs get no history.
     pub fn mark_non_differentiable(&mut self, outputs: &[&Tensor]) {
         self.non_differentiable = outputs.iter().map(|tensor| (*tensor).clone()).collect();
     }
 
-    /// Whether gradients that nobody computed reach the backward as zeros (the default) or as `None`.
+    /// Whether gradients of outputs that were not used are passed to the backward as zeros (the default) or as `None`.
     pub fn set_materialize_grads(&mut self, materialize: bool) {
         self.materialize = materialize;
     }

@@ -204,7 +204,7 @@ impl NodeHooks {
     }
 }
 
-/// What a pack hook made of a tensor, and how to get the tensor back.
+/// What a pack hook returned for a tensor, from which the unpack hook restores it.
 pub type Packed = Box<dyn Any + Send + Sync>;
 
 /// Is called with a tensor that an operator saves for its backward, and returns what it can be restored from, such as a file name
@@ -260,7 +260,7 @@ pub fn saved_tensors_hooks(
 
 impl Drop for SavedTensorsHooksGuard {
     fn drop(&mut self) {
-        // Where the thread is exiting, the stack is gone with it.
+        // If the thread is exiting, its stack of hooks is destroyed already.
         let gone = SAVING.try_with(|stack| stack.borrow_mut().pop());
         watch_saving(false);
         drop(gone);

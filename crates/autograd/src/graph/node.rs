@@ -209,7 +209,7 @@ impl NodeHeader {
         self.hooks.get()
     }
 
-    /// The hooks, made now if there were none.
+    /// The hooks; they are created if there were none.
     pub(crate) fn hooks_or_init(&self) -> &Arc<NodeHooks> {
         self.hooks.get_or_init(Arc::default)
     }

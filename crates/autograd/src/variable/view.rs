@@ -57,7 +57,7 @@ pub(crate) fn base(tensor: &Tensor) -> Option<&Tensor> {
 /// Whether a view may be written in place while gradients are recorded.
 ///
 /// # Errors
-/// `Autograd` for views made in no_grad or inference mode, by operators with several results, or in a custom function.
+/// `Autograd` for views that were created in no_grad or inference mode, by operators with several results, or in a custom function.
 pub(crate) fn check_writable(variable: &Variable, view: &View) -> Result<()> {
     check_creation(variable, view, "is being")
 }

@@ -112,7 +112,7 @@ pub static _TILED_ATTENTION: Operator<_TiledAttentionFn> = Operator::new(
     _tiled_attention_boxed,
 );
 
-/// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
+/// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions; and for each query its maximum score and the inverse of the sum of its exponentials.
 ///
 /// `_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)`
 #[inline]

@@ -452,7 +452,7 @@ pub static EMPTY_STRIDED: Operator<EmptyStridedFn> = Operator::new(
     empty_strided_boxed,
 );
 
-/// A tensor without values, of the given strides.
+/// An uninitialized tensor with the given strides.
 ///
 /// `empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor`
 #[inline]
@@ -508,7 +508,7 @@ pub static EMPTY_STRIDED_OUT: Operator<EmptyStridedOutFn> = Operator::new(
     empty_strided_out_boxed,
 );
 
-/// A tensor without values, of the given strides.
+/// An uninitialized tensor with the given strides.
 ///
 /// `empty_strided.out(SymInt[] size, SymInt[] stride, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

@@ -78,7 +78,7 @@ pub static GRID_SAMPLER_2D: Operator<GridSampler2dFn> = Operator::new(
     grid_sampler_2d_boxed,
 );
 
-/// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
+/// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
 ///
 /// `grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor`
 #[inline]
@@ -134,7 +134,7 @@ pub static GRID_SAMPLER_2D_OUT: Operator<GridSampler2dOutFn> = Operator::new(
     grid_sampler_2d_out_boxed,
 );
 
-/// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
+/// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
 ///
 /// `grid_sampler_2d.out(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor(a!) out) -> Tensor(a!)`
 #[inline]

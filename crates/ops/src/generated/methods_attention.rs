@@ -8,8 +8,8 @@ use flambeau_core::Result;
 impl Tensor {
     /// `softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.
     ///
-    /// A mask of truth values says which keys a query sees; a floating point mask is added. With `is_causal` query `i` sees keys `0..=i`.
-    /// A query that sees no key gives zeros. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`
+    /// A boolean mask is true for the keys that a query attends to; a floating point mask is added to the scores. With `is_causal` query `i` attends to keys `0..=i`.
+    /// The result for a query without keys is zero. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`
     /// each.
     pub fn scaled_dot_product_attention(
         query: &Tensor,
@@ -24,10 +24,10 @@ impl Tensor {
         )
     }
 
-    /// `softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;
+    /// `softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;
     /// and for each query its maximum score and the inverse of the sum of its exponentials.
     ///
-    /// With `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros.
+    /// With `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero.
     pub fn _tiled_attention(
         query: &Tensor,
         key: &Tensor,

@@ -155,7 +155,7 @@ impl Tensor {
 
     /// `conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.
     ///
-    /// Each list has a value for each dimension, or one for all. The result is laid out in memory as `input` is.
+    /// Each list has a value for each dimension, or one for all. The result has the memory format of `input`.
     pub fn convolution(
         input: &Tensor,
         weight: &Tensor,

@@ -48,7 +48,7 @@ impl Tensor {
         super::empty_full::zeros(size, options.dtype, options.layout, options.device, options.pin_memory)
     }
 
-    /// A tensor without values, of the given strides.
+    /// An uninitialized tensor with the given strides.
     pub fn empty_strided(size: &[i64], stride: &[i64], options: impl Into<TensorOptions>) -> Result<Tensor> {
         let options = options.into();
         super::empty_full::empty_strided(

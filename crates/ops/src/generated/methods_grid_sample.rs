@@ -17,10 +17,10 @@ impl Tensor {
         super::grid_sample::grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
     }
 
-    /// Images, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.
+    /// Images, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.
     ///
-    /// Interpolation 0 is linear, 1 takes the nearest pixel, 2 is cubic. Outside of the image are zeros for padding 0, its border for
-    /// 1, its reflection for 2.
+    /// Interpolation mode 0 is bilinear, 1 nearest, 2 bicubic. Outside of the image, padding mode 0 gives zeros, 1 the pixels at the
+    /// border, 2 the reflected image.
     pub fn grid_sampler_2d(
         input: &Tensor,
         grid: &Tensor,

@@ -40,8 +40,8 @@ impl Tensor {
 
     /// `self @ other`, the product of vectors, matrices, or batches of matrices.
     ///
-    /// The last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as
-    /// a column on the right, and that dimension is dropped from the result.
+    /// The last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and
+    /// a column on the right, and the inserted dimension is removed from the result.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         super::linear::matmul(self, other)
     }

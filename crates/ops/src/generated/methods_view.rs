@@ -6,7 +6,7 @@ use crate::Tensor;
 use flambeau_core::{Result, ScalarType};
 
 impl Tensor {
-    /// A view that autograd does not record.
+    /// A view of `self` that autograd does not track.
     pub fn detach(&self) -> Result<Tensor> {
         super::view::detach(self)
     }

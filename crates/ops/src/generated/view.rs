@@ -24,7 +24,7 @@ pub static DETACH: Operator<DetachFn> = Operator::new(
     detach_boxed,
 );
 
-/// A view that autograd does not record.
+/// A view of `self` that autograd does not track.
 ///
 /// `detach(Tensor(a) self) -> Tensor(a)`
 #[inline]

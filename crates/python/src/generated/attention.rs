@@ -10,12 +10,12 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "_nn",
         SCALED_DOT_PRODUCT_ATTENTION,
-        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)\n\n`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA mask of truth values says which keys a query sees; a floating point mask is added. With `is_causal` query `i` sees keys `0..=i`.\nA query that sees no key gives zeros. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach."
+        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)\n\n`softmax(query @ key^T * scale + mask) @ value` over the last two dimensions, where `scale` is `1 / sqrt(query.size(-1))` unless given.\n\nA boolean mask is true for the keys that a query attends to; a floating point mask is added to the scores. With `is_causal` query `i` attends to keys `0..=i`.\nThe result for a query without keys is zero. With `enable_gqa` the heads, dimension -3, of `key` and `value` serve several heads of `query`\neach."
     ),
     function!(
         "",
         _TILED_ATTENTION,
-        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value` without a matrix of all scores, of operands with the same outer dimensions;\nand for each query its maximum score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` sees keys `0..=i`. A query that sees no key gives zeros."
+        "_tiled_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool is_causal, float scale)\n\n`softmax(query @ key^T * scale + attn_bias) @ value`, computed block by block, of operands with equal batch dimensions;\nand for each query its maximum score and the inverse of the sum of its exponentials.\n\nWith `is_causal` query `i` attends to keys `0..=i`. The result for a query without keys is zero."
     ),
 ];
 

@@ -40,7 +40,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         CONVOLUTION,
-        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, *, Tensor out=None)\n\n`conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.\n\nEach list has a value for each dimension, or one for all. The result is laid out in memory as `input` is."
+        "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, *, Tensor out=None)\n\n`conv1d`, `conv2d`, `conv3d` or their transposes, by the number of dimensions.\n\nEach list has a value for each dimension, or one for all. The result has the memory format of `input`."
     ),
 ];
 

@@ -32,7 +32,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         EMPTY_STRIDED,
-        "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nA tensor without values, of the given strides."
+        "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, layout? layout=None, device? device=None, bool? pin_memory=None, bool requires_grad=False, Tensor out=None)\n\nAn uninitialized tensor with the given strides."
     ),
     function!(
         "",

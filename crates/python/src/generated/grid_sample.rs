@@ -15,7 +15,7 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         GRID_SAMPLER_2D,
-        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\nImages, `n x c x h x w`, sampled at the points of `grid`, `n x y x x x 2`: -1 is one end of an image and 1 the other.\n\nInterpolation 0 is linear, 1 takes the nearest pixel, 2 is cubic. Outside of the image are zeros for padding 0, its border for\n1, its reflection for 2."
+        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, *, Tensor out=None)\n\nImages, `n x c x h x w`, sampled at the coordinates in `grid`, `n x y x x x 2`: from -1 at one end of an image to 1 at the other.\n\nInterpolation mode 0 is bilinear, 1 nearest, 2 bicubic. Outside of the image, padding mode 0 gives zeros, 1 the pixels at the\nborder, 2 the reflected image."
     ),
     function!(
         "",

@@ -48,11 +48,11 @@ pub(super) static BINDINGS: &[Binding] = &[
     function!(
         "",
         MATMUL,
-        "matmul(Tensor input, Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
+        "matmul(Tensor input, Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and\na column on the right, and the inserted dimension is removed from the result."
     ),
     method!(
         MATMUL,
-        "matmul(Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are matrices, the others are batches and broadcast. A vector counts as a row on the left and as\na column on the right, and that dimension is dropped from the result."
+        "matmul(Tensor other, *, Tensor out=None)\n\n`self @ other`, the product of vectors, matrices, or batches of matrices.\n\nThe last two dimensions are those of matrices, the others are batch dimensions and broadcast. A vector is a row on the left and\na column on the right, and the inserted dimension is removed from the result."
     ),
     function!(
         "",

@@ -7,8 +7,8 @@ use crate::call::{Binding, function, method};
 use flambeau_ops::ops;
 
 pub(super) static BINDINGS: &[Binding] = &[
-    function!("", DETACH, "detach(Tensor input)\n\nA view that autograd does not record."),
-    method!(DETACH, "detach()\n\nA view that autograd does not record."),
+    function!("", DETACH, "detach(Tensor input)\n\nA view of `self` that autograd does not track."),
+    method!(DETACH, "detach()\n\nA view of `self` that autograd does not track."),
     method!(
         EXPAND,
         "expand(int[] size, *, bool implicit=False)\n\nA view with dimensions of size 1 expanded to `size`; `-1` keeps a size."

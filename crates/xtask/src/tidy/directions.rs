@@ -159,7 +159,7 @@ const OPS: Crate = Crate {
             "native/nn/grid_sample/affine_grid",
             "native/nn/im2col",
             "native/nn/loss/reduction",
-            "native/nn/normalization/common",
+            "native/nn/normalization/scale_shift",
             "native/nn/padding",
             "native/nn/pixel_shuffle",
             "native/nn/pooling/max_unpool",
@@ -260,7 +260,7 @@ const OPS: Crate = Crate {
             "native/shape/view_backward",
         ],
         &[
-            "native/index/dim_index/bounds_check",
+            "native/index/dim_index/geometry",
             "native/index/gather_scatter",
             "native/nn/convolution/depthwise/forward",
             "native/nn/convolution/depthwise/weight_gradient",
