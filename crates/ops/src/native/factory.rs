@@ -1,4 +1,4 @@
-//! Tensors made from sizes, from other tensors, and copies.
+//! Operators that create tensors from sizes or from other tensors, and copies.
 
 pub mod arange_linspace;
 pub mod copy;

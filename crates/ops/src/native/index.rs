@@ -1,4 +1,4 @@
-//! Operators that read and write elements by index, sort them or search among them.
+//! Indexing, sorting and searching.
 
 pub(super) mod dim_index;
 pub mod gather_scatter;

@@ -1,4 +1,4 @@
-//! Operators whose result at an index depends on the operands at that index. A file of formulas is a list.
+//! Pointwise operators: each element of the result depends on the elements of the operands at the same index.
 
 pub mod accumulate;
 pub mod activation;

@@ -1,4 +1,4 @@
-//! Views of tensors, their derivatives, and tensors joined, cut and repeated.
+//! Views and their derivatives; concatenation, splitting, repetition and padding.
 
 pub mod cat_stack;
 pub mod constant_pad;

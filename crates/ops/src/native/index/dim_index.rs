@@ -1,10 +1,11 @@
 //! Indexing of one dimension by a tensor of indices, which `gather`, `scatter`, `index_select` and the rest share: [`DimIndex`] says
 //! where elements are, [`DimIndex::gather`] reads them, [`DimIndex::scatter`] writes, adds or compares.
 
-mod bounds_check;
+mod geometry;
 mod row_prefetch;
 mod scatter;
 
+pub(in crate::native) use geometry::DimIndex;
 pub(in crate::native) use scatter::{Combine, upcast_if, with_upcast};
 
 use crate::loops::streaming;
@@ -15,25 +16,6 @@ use crate::native::strided_iter::StridedIter;
 use crate::{Tensor, dispatch_all_types};
 use flambeau_core::{DimVec, Result, ScalarType, bail, ensure, shape};
 use row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
-
-/// The elements of a tensor at given indices of one dimension: over `sizes`, the element at an index tuple `at` has the offset
-/// `sum(at * strides) + index[at] * stride`.
-pub(in crate::native) struct DimIndex<'a> {
-    /// The operator, for messages.
-    pub(in crate::native) name: &'a str,
-    /// The sizes of the iteration.
-    pub(in crate::native) sizes: &'a [i64],
-    /// The strides over `sizes` of the tensor that is indexed, 0 along the indexed dimension.
-    pub(in crate::native) strides: &'a [i64],
-    /// The strides over `sizes` of the tensor of indices.
-    pub(in crate::native) index_strides: &'a [i64],
-    /// The indexed dimension, for messages.
-    pub(in crate::native) dim: usize,
-    /// Its size, below which indices must be.
-    pub(in crate::native) size: i64,
-    /// Its stride.
-    pub(in crate::native) stride: i64,
-}
 
 /// `index` as i64, refused unless it is an integer of 32 or 64 bits.
 pub(crate) fn long_index(name: &str, index: &Tensor) -> Result<Tensor> {

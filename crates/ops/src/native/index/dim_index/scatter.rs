@@ -4,7 +4,7 @@
 //! indices: results do not depend on the number of threads.
 #![expect(unsafe_code, reason = "threads write disjoint elements of one slice")]
 
-use super::DimIndex;
+use super::geometry::DimIndex;
 use super::row_prefetch::{BATCH, RowPrefetch, RowPrefetcher};
 use crate::loops::streaming::prefetch_bytes;
 use crate::native::element_bits::{ElementBits, Numeric, RawBits, Sortable};

@@ -21,7 +21,7 @@ pub(super) const J0_NEAR: [f64; 17] = [
     -7.588508125447548e-16,
     1.2218515873961351e-17,
 ];
-/// `J1(x) / x`, the same.
+/// `J1(x) / x`, in the same variable.
 pub(super) const J1_NEAR: [f64; 17] = [
     0.08104484632565812,
     -0.1489751450676521,
@@ -41,7 +41,7 @@ pub(super) const J1_NEAR: [f64; 17] = [
     -2.444197291619062e-17,
     3.6912682997936893e-19,
 ];
-/// `Y0(x) - 2 / pi ln(x) J0(x)`, the same.
+/// `Y0(x) - 2 / pi ln(x) J0(x)`, in the same variable.
 pub(super) const Y0_NEAR: [f64; 18] = [
     -0.03314611320328494,
     -0.2744743055297453,
@@ -62,7 +62,7 @@ pub(super) const Y0_NEAR: [f64; 18] = [
     -2.6977881152566562e-17,
     3.9032584173469872e-19,
 ];
-/// `(Y1(x) - 2 / pi (ln(x) J1(x) - 1 / x)) / x`, the same.
+/// `(Y1(x) - 2 / pi (ln(x) J1(x) - 1 / x)) / x`, in the same variable.
 pub(super) const Y1_NEAR: [f64; 17] = [
     0.0025380132357417816,
     -0.01608717304766875,
@@ -99,7 +99,7 @@ pub(super) const P0: [f64; 14] = [
     1.630591923374369e-17,
     -2.8808661694826797e-18,
 ];
-/// `Q x / 8` of order 0, the same.
+/// `Q x / 8` of order 0, in the same variable.
 pub(super) const Q0: [f64; 17] = [
     -0.015555854605337009,
     6.838519942611649e-05,
@@ -169,7 +169,7 @@ pub(super) const K0_NEAR: [f64; 11] = [
     1.374465435880751e-16,
     3.5708965285100506e-19,
 ];
-/// `(K1(x) - ln(x / 2) I1(x) - 1 / x) / x`, the same.
+/// `(K1(x) - ln(x / 2) I1(x) - 1 / x) / x`, in the same variable.
 pub(super) const K1_NEAR: [f64; 10] = [
     -0.06409034516866254,
     -0.10916919599320105,
@@ -211,7 +211,7 @@ pub(super) const K0_FAR: [f64; 26] = [
     5.30043377117805e-18,
     -1.7331712005819678e-18,
 ];
-/// `sqrt(x) e^x K1(x)`, the same.
+/// `sqrt(x) e^x K1(x)`, in the same variable.
 pub(super) const K1_FAR: [f64; 26] = [
     1.3603130952422213,
     0.10392373657681724,
@@ -326,7 +326,7 @@ pub(super) const AIRY_P: [f64; 19] = [
     -5.693084362113737e-18,
     1.758952816223758e-18,
 ];
-/// `Q z` of `Ai(-x)`, the same.
+/// `Q z` of `Ai(-x)`, in the same variable.
 pub(super) const AIRY_Q: [f64; 24] = [
     0.06882170556308001,
     -0.0006089151840832694,

@@ -1,11 +1,29 @@
-//! Bounds checks of indices, before an element is read or written.
+//! Which elements of a tensor are indexed, and the bounds check of the indices before an element is read or written.
 
-use super::DimIndex;
 use crate::native::strided_iter::StridedIter;
 use crate::parallel::parallel_for;
 use crate::tensor_iterator::GRAIN;
 use flambeau_core::{DimVec, Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The elements of a tensor at given indices of one dimension: over `sizes`, the element at an index tuple `at` has the offset
+/// `sum(at * strides) + index[at] * stride`.
+pub(in crate::native) struct DimIndex<'a> {
+    /// The operator, for messages.
+    pub(in crate::native) name: &'a str,
+    /// The sizes of the iteration.
+    pub(in crate::native) sizes: &'a [i64],
+    /// The strides over `sizes` of the tensor that is indexed, 0 along the indexed dimension.
+    pub(in crate::native) strides: &'a [i64],
+    /// The strides over `sizes` of the tensor of indices.
+    pub(in crate::native) index_strides: &'a [i64],
+    /// The indexed dimension, for messages.
+    pub(in crate::native) dim: usize,
+    /// Its size, below which indices must be.
+    pub(in crate::native) size: i64,
+    /// Its stride.
+    pub(in crate::native) stride: i64,
+}
 
 /// Refuses indices outside `0..size`. In Python most operators raise IndexError, but `gather`, `scatter` and `index_add` RuntimeError.
 fn check_range(name: &str, index: &[i64], iter: &StridedIter<1>, dim: usize, size: i64) -> Result<()> {
