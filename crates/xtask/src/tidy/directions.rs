@@ -139,6 +139,7 @@ const OPS: Crate = Crate {
             "native/factory/tril_triu_indices",
             "native/formulas",
             "native/guarded_slices",
+            "native/index/dim_index/geometry",
             "native/index/dim_index/row_prefetch",
             "native/index/index_reduce",
             "native/index/isin",
@@ -260,7 +261,6 @@ const OPS: Crate = Crate {
             "native/shape/view_backward",
         ],
         &[
-            "native/index/dim_index/geometry",
             "native/index/gather_scatter",
             "native/nn/convolution/depthwise/forward",
             "native/nn/convolution/depthwise/weight_gradient",
