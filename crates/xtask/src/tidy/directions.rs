@@ -139,7 +139,6 @@ const OPS: Crate = Crate {
             "native/factory/tril_triu_indices",
             "native/formulas",
             "native/guarded_slices",
-            "native/index/dim_index/geometry",
             "native/index/dim_index/row_prefetch",
             "native/index/index_reduce",
             "native/index/isin",
@@ -189,6 +188,7 @@ const OPS: Crate = Crate {
         ],
         &[
             "native/factory/empty_full",
+            "native/index/dim_index/geometry",
             "native/index/sort/first_k",
             "native/linalg/einsum",
             "native/linalg/matmul",
