@@ -8,7 +8,6 @@ mod kernels;
 mod methods;
 mod operators;
 mod python;
-mod registration;
 
 use std::collections::BTreeMap;
 
@@ -57,37 +56,17 @@ fn file(name: &str, body: &str) -> GeneratedFile {
     GeneratedFile { path: format!("{OPS_FOLDER}/{name}"), text: format!("{HEADER}\n\n{body}") }
 }
 
-/// The file of one family, which has for each operator its kernel type, its static, its function and its kernels.
+/// The declarations of a family's operators.
 fn family_file(family: &str, operators: &[&Operator<'_>]) -> String {
-    let parts = |operator: &&Operator<'_>| {
-        let boxed = registration::boxed(operator);
-        [registration::emit(operator), operators::function(operator), kernels::emit(operator), boxed]
-            .join("\n\n")
-    };
-    let body = operators.iter().map(parts).collect::<Vec<_>>().join("\n\n");
-    let uses_trait = operators.iter().any(|operator| operators::needs_trait(operator));
+    let body = operators.iter().map(|operator| operators::declaration(operator)).collect::<Vec<_>>().join("\n\n");
     format!(
         "//! The operators whose kernels are in `native::{family}`.\n\n{}\n{body}\n",
-        imports(FROM, &body, uses_trait)
+        imports(FROM, &body, false)
     )
 }
 
 const FROM: &[(&str, &[&str])] = &[
-    (
-        "crate::dispatch",
-        &[
-            "Arguments",
-            "DispatchKey",
-            "DispatchKeySet",
-            "IntoValues",
-            "Kernel",
-            "Operator",
-            "Value",
-            "boxing",
-            "factory_keys",
-            "observed",
-        ],
-    ),
+    ("crate::dispatch", &["operator"]),
     ("crate::snapshot", &[]),
     (
         "crate::structured",
@@ -100,7 +79,7 @@ const FROM: &[(&str, &[&str])] = &[
             "ensure_same_device",
         ],
     ),
-    ("crate::tensor_iterator", &["TensorIterator"]),
+    ("crate::tensor_iterator", &["iterate"]),
     ("crate", &["Tensor", "native"]),
     (
         "flambeau_core",
@@ -162,6 +141,26 @@ fn mentions(body: &str, name: &str) -> bool {
     let code = body.lines().filter(|line| !line.trim_start().starts_with("//"));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     code.flat_map(|line| line.split(|c| !is_word(c))).any(|word| word == name)
+}
+
+/// The text of a macro, which rustfmt leaves alone: a line that is too long goes on, indented, after a comma or a brace.
+fn wrapped(line: &str) -> String {
+    const WIDTH: usize = 118;
+    let indent = line.len() - line.trim_start().len() + 4;
+    let mut text = String::new();
+    let mut rest = line.to_owned();
+    while rest.len() > WIDTH {
+        let in_string = |at: usize| rest[..at].matches('"').count() % 2 == 1;
+        let breaks = rest.match_indices(", ").map(|(at, _)| at + 1);
+        let Some(at) = breaks.filter(|at| *at > indent && *at <= WIDTH && !in_string(*at)).last().or_else(|| {
+            rest.match_indices(", ").map(|(at, _)| at + 1).find(|at| *at > WIDTH && !in_string(*at))
+        }) else {
+            break;
+        };
+        text += &format!("{}\n", &rest[..at]);
+        rest = format!("{}{}", " ".repeat(indent), &rest[at + 1..]);
+    }
+    text + &rest
 }
 
 /// A comment in front of an item; text keeps its lines.

@@ -242,11 +242,9 @@ fn clashes(source: Source<'_>, operators: &[Operator<'_>]) -> Vec<Fault> {
     let mut faults = vec![];
     for operator in operators {
         let name = &operator.schema.name;
-        for rust in [naming::kernel_type(name), naming::function(name)] {
-            if let Some(known) = seen.insert(rust, &operator.schema) {
-                let message = format!("`{}` and `{name}` have one name in Rust", known.name);
-                faults.push(source.fault(operator.entry.at, message));
-            }
+        if let Some(known) = seen.insert(naming::function(name), &operator.schema) {
+            let message = format!("`{}` and `{name}` have one name in Rust", known.name);
+            faults.push(source.fault(operator.entry.at, message));
         }
     }
     faults

@@ -29,22 +29,6 @@ pub(crate) fn operator_static(name: &OperatorName) -> String {
     function(name).to_uppercase()
 }
 
-/// The type of an operator's kernels: `AddTensorFn`, `AddInPlaceTensorFn`.
-pub(crate) fn kernel_type(name: &OperatorName) -> String {
-    let in_place = if name.is_in_place() { "InPlace" } else { "" };
-    // `_conj` beside `conj`: the underscore tells the two types apart as it does the two functions.
-    let private = if name.base.starts_with('_') { "_" } else { "" };
-    format!("{private}{}{in_place}{}Fn", camel(&name.base), camel(&name.overload.to_lowercase()))
-}
-
-fn camel(name: &str) -> String {
-    let capitalise = |word: &str| {
-        let mut chars = word.chars();
-        chars.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + chars.as_str())
-    };
-    name.split('_').map(capitalise).collect()
-}
-
 /// The variant of `DispatchKey`, if kernels of this project can be registered under the key.
 pub(crate) fn dispatch_key(key: &str) -> Option<&'static str> {
     Some(match key {

@@ -12,11 +12,6 @@ fn parameter(argument: &Argument) -> String {
     format!("{}: {}", name(argument), ty(argument))
 }
 
-/// `, &Tensor, Scalar`: the types, each with a comma in front.
-pub(super) fn types(schema: &FunctionSchema) -> String {
-    schema.arguments().map(|argument| format!(", {}", ty(argument))).collect()
-}
-
 /// The Rust type of a parameter. The model has checked that there is one.
 pub(super) fn ty(argument: &Argument) -> String {
     naming::parameter(&argument.ty).unwrap_or_default()

@@ -1,34 +1,36 @@
-//! The functions registered in an operator's table: each calls a hand-written kernel with the signature of the operator.
+//! The kernels in an operator's declaration: each calls a hand-written kernel with the arguments of the operator.
 
-use super::calls;
+use super::{calls, wrapped};
 use crate::model::{Operator, OperatorKernel};
 use crate::schema::{Argument, FunctionSchema, Type};
 use crate::variants::Variant;
 
-pub(super) fn emit(operator: &Operator<'_>) -> String {
-    operator.kernels.iter().map(|kernel| function(operator, kernel)).collect::<Vec<_>>().join("\n\n")
+/// The kernels in the declaration of an operator, `Cpu => native::nn::loss::mse(..),`, a string for each key.
+pub(super) fn emit(operator: &Operator<'_>) -> Vec<String> {
+    operator.kernels.iter().flat_map(|kernel| entries(operator, kernel)).collect()
 }
 
-/// The name of the registered function: `add_tensor_cpu`, `linear_composite`, `fill__scalar_kernel` for several keys.
-pub(super) fn wrapper(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
-    let suffix = match kernel.keys.as_slice() {
-        [key] if key.starts_with("Composite") => "composite".to_owned(),
-        [key] => key.to_lowercase(),
-        _ => "kernel".to_owned(),
+fn entries(operator: &Operator<'_>, kernel: &OperatorKernel) -> Vec<String> {
+    let snapshot =
+        if needs_snapshot(operator, kernel) { snapshot(&operator.schema) } else { String::new() };
+    let body = snapshot + &check(operator, kernel) + &body(operator, kernel);
+    let entry = |key: &&str| match body.lines().count() {
+        1 => format!("{}\n", wrapped(&format!("    {key} => {body},"))),
+        _ => format!("    {key} => {{\n{}    }},\n", indented(&body)),
     };
-    format!("{}_{suffix}", operator.function())
+    kernel.keys.iter().map(entry).collect()
 }
 
-fn function(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
-    let schema = &operator.schema;
-    let name = wrapper(operator, kernel);
-    let snapshot = if needs_snapshot(operator, kernel) { snapshot(&name, schema) } else { String::new() };
-    format!(
-        "fn {name}(_keys: DispatchKeySet, {parameters}) -> Result<{returned}> {{\n{snapshot}{body}\n}}",
-        parameters = calls::parameters(schema),
-        returned = calls::returned(schema),
-        body = check(operator, kernel) + &body(operator, kernel),
-    )
+/// The statements of a block, each on lines of its own.
+fn indented(body: &str) -> String {
+    let mut depth = 2;
+    let mut text = String::new();
+    for line in body.lines() {
+        depth -= usize::from(line.starts_with('}'));
+        text += &format!("{}\n", wrapped(&format!("{}{line}", "    ".repeat(depth))));
+        depth += usize::from(line.ends_with('{'));
+    }
+    text
 }
 
 /// Whether the hand-written kernel may access elements directly, so that the geometries of its arguments must not change meanwhile: it
@@ -42,7 +44,7 @@ fn needs_snapshot(operator: &Operator<'_>, kernel: &OperatorKernel) -> bool {
 
 /// If the geometry of an argument was ever changed, another thread may change it again: calls the kernel with aliases that no other
 /// thread has.
-fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
+fn snapshot(schema: &FunctionSchema) -> String {
     let is_read = |argument: &&Argument| {
         argument.ty.holds_tensors() && schema.inputs().any(|input| input.name == argument.name)
     };
@@ -60,7 +62,7 @@ fn snapshot(wrapper: &str, schema: &FunctionSchema) -> String {
         (false, name) => name,
     });
     let passed: Vec<String> = passed.collect();
-    format!("if {} {{\nreturn {wrapper}(_keys, {});\n}}\n", conditions.join(" || "), passed.join(", "))
+    format!("if {} {{\nreturn kernel({});\n}}\n", conditions.join(" || "), passed.join(", "))
 }
 
 /// The check that all operands are on one device.
@@ -88,34 +90,25 @@ fn with_iterator(operator: &Operator<'_>, kernel: &OperatorKernel) -> String {
     let schema = &operator.schema;
     let (name, path) = (schema.name.to_string(), &kernel.path);
     let iter = calls::local(schema, "iter");
-    let mut arguments = vec![format!("&mut {iter}")];
-    arguments.extend(calls::inputs(schema));
-    let arguments = arguments.join(", ");
+    let inputs: String = schema.inputs().map(|argument| format!(", {}", calls::name(argument))).collect();
     let outputs = operator.entry.schema.returns.len();
-    let (start, more, end) = match operator.derived {
-        Some(Variant::InPlace) => {
-            (format!("TensorIterator::in_place({name:?}, self_)"), vec![], format!("{iter}.finish()"))
+    let meta = format!("native::{path}_meta({iter}{inputs})");
+    let steps = match kernel.meta_only {
+        true => format!("|{iter}| {meta}"),
+        false => format!("|{iter}| {{\n{meta}?;\nnative::{path}({iter}{inputs})\n}}"),
+    };
+    match operator.derived {
+        Some(Variant::InPlace) => format!("iterate::in_place({name:?}, self_, {steps})"),
+        Some(Variant::Out) if outputs == 1 => {
+            format!("iterate::out({name:?}, {}, {steps})", calls::name(&schema.out[0]))
         }
         Some(Variant::Out) => {
             let outs: Vec<String> = schema.out.iter().map(calls::name).collect();
-            let more = outs[1..].iter().map(|out| format!("{iter}.add_output(Some({out}));\n")).collect();
-            (format!("TensorIterator::out({name:?}, {})", outs[0]), more, format!("{iter}.finish_out()"))
+            format!("iterate::outs({name:?}, [{}], {steps})", outs.join(", "))
         }
-        _ => {
-            let more = vec![format!("{iter}.add_output(None);\n"); outputs - 1];
-            (format!("TensorIterator::functional({name:?})"), more, taken(&iter, outputs))
-        }
-    };
-    let formula = if kernel.meta_only { String::new() } else { format!("native::{path}({arguments})?;\n") };
-    format!("let mut {iter} = {start};\n{}native::{path}_meta({arguments})?;\n{formula}{end}", more.concat())
-}
-
-fn taken(iter: &str, outputs: usize) -> String {
-    if outputs == 1 {
-        return format!("{iter}.take_result()");
+        _ if outputs == 1 => format!("iterate::functional({name:?}, {steps})"),
+        _ => format!("iterate::functional_pair({name:?}, {steps})"),
     }
-    let each: Vec<String> = (0..outputs).map(|index| format!("{iter}.take_output({index})?")).collect();
-    format!("Ok(({}))", each.join(", "))
 }
 
 /// The body of another structured kernel: the meta function computes the shapes, and the kernel fills outputs that are allocated.

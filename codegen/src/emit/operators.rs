@@ -1,62 +1,51 @@
-//! The function of an operator, which selects the kernel and calls it; and the module of all operators.
+//! The declaration of an operator: schema, function, and the kernels behind its keys; and the module that gathers them.
 
 use std::collections::BTreeMap;
 
-use super::{calls, comment, first_sentence};
+use super::{calls, comment, first_sentence, kernels, wrapped};
 use crate::model::Operator;
 use crate::naming;
 use crate::schema::{Argument, BaseType, FunctionSchema, Type};
 
-pub(super) fn function(operator: &Operator<'_>) -> String {
+/// The declaration of an operator, which the macro `operator!` makes a static and a function of.
+pub(super) fn declaration(operator: &Operator<'_>) -> String {
     let schema = &operator.schema;
-    let arguments: String =
-        schema.arguments().map(|argument| format!(", {}", calls::name(argument))).collect();
-    format!(
-        "{doc}#[inline]\npub fn {function}({parameters}) -> Result<{returned}> {{\n\
-         let ({local_keys}, {kernel}) = {operator}.select({keys})?;\n\
-         {kernel}({local_keys}{arguments})\n}}",
-        local_keys = calls::local(schema, "keys"),
-        kernel = calls::local(schema, "kernel"),
-        doc = comment(&doc(operator)),
-        function = operator.function(),
-        parameters = calls::parameters(schema),
-        returned = calls::returned(schema),
-        operator = naming::operator_static(&schema.name),
-        keys = keys(schema),
-    )
+    let head = format!(
+        "    {}: {:?}, {}({}) -> {}, by [{}]{};",
+        naming::operator_static(&schema.name),
+        schema.to_string(),
+        operator.function(),
+        calls::parameters(schema),
+        calls::returned(schema),
+        tensors(schema).join(", "),
+        device(schema),
+    );
+    let doc: String = comment(&doc(operator)).lines().map(|line| format!("    {line}\n")).collect();
+    let kernels: Vec<String> = kernels::emit(operator);
+    format!("operator! {{\n{doc}{}\n{}}}", wrapped(&head), kernels.concat())
 }
 
 /// The whole documentation if there is no method that has it, and the first sentence otherwise.
 fn doc(operator: &Operator<'_>) -> String {
     let doc = operator.entry.doc.as_deref().unwrap_or_default();
     let on_method = operator.method.is_some() || operator.derived.is_some();
-    let doc = if on_method { first_sentence(doc) } else { doc.to_owned() };
-    format!("{doc}\n\n`{}`", operator.schema)
+    if on_method { first_sentence(doc) } else { doc.to_owned() }
 }
 
-/// The dispatch keys by which a kernel is selected: those of all tensors, and that of the device if there is such an argument.
-fn keys(schema: &FunctionSchema) -> String {
-    let tensors: Vec<String> = schema
-        .arguments()
-        .filter(|argument| argument.ty.holds_tensors())
-        .map(|argument| format!("{}.key_set()", calls::name(argument)))
-        .collect();
-    let union = if tensors.is_empty() { "DispatchKeySet::EMPTY".to_owned() } else { tensors.join(" | ") };
-    let device =
-        schema.arguments().find(|argument| *argument.ty.without_optional() == Type::Base(BaseType::Device));
-    match device {
-        Some(device) if device.ty.is_optional() => format!("factory_keys({union}, {})", calls::name(device)),
-        Some(device) => format!("factory_keys({union}, Some({}))", calls::name(device)),
-        None if tensors.is_empty() => format!("factory_keys({union}, None)"),
-        None => union,
+/// The arguments by whose keys a kernel is chosen.
+fn tensors(schema: &FunctionSchema) -> Vec<String> {
+    schema.arguments().filter(|argument| argument.ty.holds_tensors()).map(calls::name).collect()
+}
+
+/// The device of an operator that makes tensors.
+fn device(schema: &FunctionSchema) -> String {
+    let is_device = |argument: &&Argument| *argument.ty.without_optional() == Type::Base(BaseType::Device);
+    match schema.arguments().find(is_device) {
+        Some(device) if device.ty.is_optional() => format!(" on {}", calls::name(device)),
+        Some(device) => format!(" on Some({})", calls::name(device)),
+        None if tensors(schema).is_empty() => " on None".to_owned(),
+        None => String::new(),
     }
-}
-
-/// Whether the keys of optional tensors or lists are needed, which have them through a trait.
-pub(super) fn needs_trait(operator: &Operator<'_>) -> bool {
-    let through_trait =
-        |argument: &Argument| argument.ty.holds_tensors() && argument.ty != Type::Base(BaseType::Tensor);
-    operator.schema.arguments().any(through_trait)
 }
 
 pub(super) fn module(families: &BTreeMap<&str, Vec<&Operator<'_>>>) -> String {

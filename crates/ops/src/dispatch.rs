@@ -6,11 +6,12 @@ mod boxed_kernel;
 mod kernel;
 mod observed;
 mod operator;
+mod operator_macro;
 mod registration;
 mod schema;
 
-pub use crate::{boxing, observed, register};
-pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Value};
+pub use crate::{boxing, observed, operator, register};
+pub use boxed::{Arguments, FromValue, FromValues, IntoValues, Parameter, Value};
 pub use boxed_kernel::{BoxedKernel, BoxedRegistration, Call, register_fallback};
 pub use flambeau_core::{DispatchKey, DispatchKeySet, ThreadKeysGuard};
 #[doc(hidden)]
@@ -18,6 +19,7 @@ pub use inventory;
 pub use kernel::{Kernel, KernelFn};
 pub use observed::Observed;
 pub use operator::{Operator, OperatorInfo};
+pub use operator_macro::name_of;
 pub use registration::Registration;
 pub use schema::Argument;
 
@@ -28,6 +30,13 @@ use flambeau_core::Device;
 pub trait HasKeys {
     /// The union of the keys of its tensors.
     fn key_set(&self) -> DispatchKeySet;
+}
+
+impl HasKeys for Tensor {
+    #[inline]
+    fn key_set(&self) -> DispatchKeySet {
+        Tensor::key_set(self)
+    }
 }
 
 impl HasKeys for Option<&Tensor> {

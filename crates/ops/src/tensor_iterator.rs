@@ -7,6 +7,7 @@
 mod build;
 mod config;
 mod for_each;
+pub mod iterate;
 mod operand;
 mod reduction;
 mod trivial;

@@ -133,6 +133,37 @@ pub struct Arguments<'v> {
     taken: usize,
 }
 
+/// A type of parameters: how an argument of it is taken out of a [`Value`].
+pub trait Parameter<'v>: Sized {
+    /// The next of `arguments`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is of another type, or there is none.
+    fn take(arguments: &mut Arguments<'v>) -> Result<Self>;
+}
+
+impl<'v, const N: usize> Parameter<'v> for [bool; N] {
+    fn take(arguments: &mut Arguments<'v>) -> Result<Self> {
+        arguments.bool_array()
+    }
+}
+
+macro_rules! parameters {
+    ($($name:ident, $optional:ident: $rust:ty;)*) => {$(
+        impl<'v> Parameter<'v> for $rust {
+            fn take(arguments: &mut Arguments<'v>) -> Result<Self> {
+                arguments.$name()
+            }
+        }
+
+        impl<'v> Parameter<'v> for Option<$rust> {
+            fn take(arguments: &mut Arguments<'v>) -> Result<Self> {
+                arguments.$optional()
+            }
+        }
+    )*};
+}
+
 macro_rules! takers {
     ($($(#[$doc:meta])* $name:ident, $optional:ident: $rust:ty = $expected:literal, $($pattern:pat => $value:expr),+;)*) => {$(
         $(#[$doc])*
@@ -170,6 +201,14 @@ impl<'v> Arguments<'v> {
             bail!(InvalidArgument, "{operator}: expected {count} arguments but got {}", values.len());
         }
         Ok(Arguments { operator, values: values.iter(), taken: 0 })
+    }
+
+    /// The next argument, for a parameter of type `P`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is of another type, or there is none.
+    pub fn take<P: Parameter<'v>>(&mut self) -> Result<P> {
+        P::take(self)
     }
 
     fn next(&mut self) -> Result<&'v Value> {
@@ -239,6 +278,26 @@ impl<'v> Arguments<'v> {
         /// A `Generator`.
         generator, optional_generator: &'v Generator = "a generator", Value::Generator(g) => g;
     }
+}
+
+parameters! {
+    tensor, optional_tensor: &'v Tensor;
+    tensors, optional_tensors: &'v [Tensor];
+    tensor_options, optional_tensor_options: &'v [Option<Tensor>];
+    scalar, optional_scalar: Scalar;
+    int, optional_int: i64;
+    float, optional_float: f64;
+    bool, optional_bool: bool;
+    ints, optional_ints: &'v [i64];
+    scalars, optional_scalars: &'v [Scalar];
+    floats, optional_floats: &'v [f64];
+    bools, optional_bools: &'v [bool];
+    str, optional_str: &'v str;
+    scalar_type, optional_scalar_type: ScalarType;
+    layout, optional_layout: Layout;
+    device, optional_device: Device;
+    memory_format, optional_memory_format: MemoryFormat;
+    generator, optional_generator: &'v Generator;
 }
 
 /// The results of a boxed call.
